@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/installed
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP)  ## run every policy on one problem; table on screen, figure in out/
+	$(BIN)/tensorbandits demo --out out
+
+# Two test processes, one linear-algebra thread each: more threads than cores slow everything down.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export OMP_NUM_THREADS = 1
+test: $(STAMP)  ## run the tests and the examples in the docstrings
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## check style, formatting, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## print the table of final regrets
+	$(BIN)/python benchmarks/regret.py
+
+docs: $(STAMP)  ## build the documentation
+	$(BIN)/python docs/build.py
+
+clean:  ## remove everything that the other targets made
+	rm -rf $(VENV) out build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The build tools are installed first, so that they too come from the lock file.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: tensorbandits needs Python 3.11 or newer, but '$(PYTHON)' is" \
+	    "$$($(PYTHON) --version 2>&1 | tail -n 1 | grep -i '^python [0-9]' || echo 'not a working Python')." >&2; \
+	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	  -c constraints.txt -e '.[experiments,dev]'
+	@touch $@

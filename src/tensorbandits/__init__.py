@@ -1,0 +1,58 @@
+"""Low-rank tensor bandits: find the best combination online, from each reward, by asking and telling.
+
+>>> import tensorbandits as tb
+>>> policy = tb.TensorThompsonSampling((4, 5, 6), rank=2, seed=0)
+>>> cell = policy.ask()
+>>> policy.tell(cell, 1.0)
+"""
+
+from importlib.metadata import version
+
+from tensorbandits import theory
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies import (
+    ApproximateThompsonSampling,
+    MatricizedESTR,
+    Policy,
+    TensorElimination,
+    TensorEnsembleSampling,
+    TensorEpochGreedy,
+    TensorThompsonSampling,
+    VectorizedUCB,
+)
+from tensorbandits.sim import (
+    Comparison,
+    TensorEnvironment,
+    Trace,
+    compare,
+    paper_tensor,
+    plot_regret,
+    simulate,
+)
+from tensorbandits.tensor import Tucker, complete
+from tensorbandits.theory import recommend
+
+__version__ = version("tensorbandits")
+
+__all__ = [
+    "ApproximateThompsonSampling",
+    "Comparison",
+    "Ledger",
+    "MatricizedESTR",
+    "Policy",
+    "TensorElimination",
+    "TensorEnsembleSampling",
+    "TensorEnvironment",
+    "TensorEpochGreedy",
+    "TensorThompsonSampling",
+    "Trace",
+    "Tucker",
+    "VectorizedUCB",
+    "compare",
+    "complete",
+    "paper_tensor",
+    "plot_regret",
+    "recommend",
+    "simulate",
+    "theory",
+]

@@ -1,0 +1,253 @@
+"""Checks at the edge of the library: each error names the value, what is allowed, and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Cell = tuple[int, ...]
+Rank = int | Sequence[int] | str
+
+
+def check_shape(shape: Sequence[int]) -> Cell:
+    """Return the shape as a tuple of ints, each at least 1.
+
+    >>> check_shape([3, 4])
+    (3, 4)
+    """
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, (Sequence, np.ndarray)):
+        raise TypeError(f"shape is {shape!r}; give one size per mode, for example (15, 15, 15)")
+    if len(shape) == 0:
+        raise ValueError("shape is empty; give at least one mode, for example (10,)")
+    for j, size in enumerate(shape):
+        if isinstance(size, bool) or not isinstance(size, Integral):
+            raise TypeError(f"mode {j} has size {size!r}; sizes are whole numbers of at least 1")
+        if size < 1:
+            raise ValueError(f"mode {j} has size {size}; a mode needs at least one level: drop it or give it levels")
+    return tuple(int(size) for size in shape)
+
+
+def check_context(context: Sequence[int], shape: Cell) -> Cell:
+    """Return the positions of the context modes, sorted as given, each a distinct mode of the shape.
+
+    >>> check_context([0, 2], (3, 4, 5))
+    (0, 2)
+    """
+    if isinstance(context, (str, bytes)) or not isinstance(context, (Sequence, np.ndarray)):
+        raise TypeError(f"context is {context!r}; give the positions of the context modes, for example (0,)")
+    modes: list[int] = []
+    for mode in context:
+        if isinstance(mode, bool) or not isinstance(mode, Integral):
+            raise TypeError(f"context mode {mode!r} is not a whole number; give positions from 0 to {len(shape) - 1}")
+        if not 0 <= mode < len(shape):
+            raise ValueError(f"context mode {mode} does not exist; the modes are 0 to {len(shape) - 1}")
+        modes.append(int(mode))
+    if len(set(modes)) < len(modes):
+        raise ValueError(f"context {tuple(modes)} names a mode twice; name each context mode once")
+    if len(modes) == len(shape):
+        raise ValueError("every mode is context, so nothing is left to decide; leave at least one mode out")
+    return tuple(modes)
+
+
+def check_level(level: Any, size: int, what: str) -> int:
+    """Return one level as an int within ``0 .. size - 1``."""
+    if isinstance(level, bool) or not isinstance(level, Integral):
+        raise TypeError(f"{what} is {level!r}; levels are whole numbers from 0 to {size - 1}")
+    index = int(level)
+    if not 0 <= index < size:
+        raise ValueError(f"{what} is {index}, out of range; allowed are 0 to {size - 1}")
+    return index
+
+
+def check_levels(levels: Sequence[int], context: Cell, shape: Cell) -> Cell:
+    """Return the levels of the context modes, one per context mode in the order of ``context``.
+
+    >>> check_levels((2,), (0,), (3, 4))
+    (2,)
+    """
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, (Sequence, np.ndarray)):
+        raise TypeError(f"levels is {levels!r}; give a sequence with one level per context mode {context}")
+    if len(levels) != len(context):
+        if not context:
+            raise ValueError(
+                f"{len(levels)} context levels {tuple(levels)} given to a policy without context; "
+                "call it without levels, or name the context modes when you make the policy: context=(0,)"
+            )
+        raise ValueError(
+            f"{len(levels)} context levels {tuple(levels)} given; this policy has {len(context)} "
+            f"context modes {context}: give one level for each, in that order"
+        )
+    return tuple(
+        check_level(level, shape[mode], f"the level of context mode {mode}")
+        for level, mode in zip(levels, context, strict=True)
+    )
+
+
+def check_cell(cell: Sequence[int], shape: Cell) -> Cell:
+    """Return a whole cell as a tuple of ints, one level per mode.
+
+    >>> check_cell(np.array([1, 2]), (3, 4))
+    (1, 2)
+    """
+    if isinstance(cell, (str, bytes)) or not isinstance(cell, (Sequence, np.ndarray)):
+        raise TypeError(f"cell is {cell!r}; give one level per mode of the shape {shape}")
+    if len(cell) != len(shape):
+        raise ValueError(
+            f"cell {tuple(cell)} has {len(cell)} levels; the shape {shape} has {len(shape)} modes: "
+            "give one level per mode, context modes included"
+        )
+    return tuple(
+        check_level(level, size, f"the level of mode {j}")
+        for j, (level, size) in enumerate(zip(cell, shape, strict=True))
+    )
+
+
+def check_cells(cells: ArrayLike, shape: Cell) -> NDArray[np.int64]:
+    """Return many cells as an integer array of shape (n, d).
+
+    >>> check_cells([(0, 1), (2, 3)], (3, 4)).shape
+    (2, 2)
+    """
+    try:
+        array = np.asarray(cells)
+    except ValueError:
+        array = np.empty(len(cells), dtype=object)  # type: ignore[arg-type]  # rows of different lengths
+    if array.size == 0:
+        return np.zeros((0, len(shape)), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != len(shape):
+        raise ValueError(
+            f"cells has shape {array.shape}; give an array of shape (n, {len(shape)}), "
+            f"one row per cell and one column per mode of {shape}"
+        )
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"cells has type {array.dtype}; levels are whole numbers: use an integer array")
+    outside = (array < 0) | (array >= np.array(shape))
+    if outside.any():
+        row, mode = (int(i) for i in np.argwhere(outside)[0])
+        check_level(int(array[row, mode]), shape[mode], f"in row {row}, the level of mode {mode}")
+    return array.astype(np.int64)
+
+
+def check_reward(reward: Any) -> float:
+    """Return a reward as a finite float.
+
+    >>> check_reward(1)
+    1.0
+    """
+    if isinstance(reward, np.ndarray) and reward.ndim == 0:
+        reward = reward[()]
+    if not isinstance(reward, (Real, np.bool_)):
+        raise TypeError(f"the reward is {reward!r}, not a number; tell a finite number, or nothing if it is unknown")
+    value = float(reward)
+    if not math.isfinite(value):
+        raise ValueError(f"the reward is {value}; tell a finite number, or nothing if it is unknown")
+    return value
+
+
+def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
+    """Return many rewards as a float array of shape (count,), all finite."""
+    array = np.asarray(rewards)
+    if array.shape != (count,) and not (array.size == 0 and count == 0):
+        raise ValueError(f"{count} cells but rewards of shape {array.shape}; give one reward per cell")
+    if array.dtype.kind not in "biuf":
+        for reward in array.ravel().tolist():
+            check_reward(reward)
+        raise TypeError(f"rewards have type {array.dtype}; give finite numbers")
+    values = array.astype(np.float64).reshape(count)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"reward {row} is {values[row]}; tell finite numbers, and leave unknown rewards out")
+    return values
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a hyper-parameter as a finite float above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} is {value!r}; it must be a finite number above 0")
+    return float(value)
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return a hyper-parameter as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    return int(value)
+
+
+def check_weights(weights: Sequence[ArrayLike] | None, shape: Cell) -> list[NDArray[np.float64]] | None:
+    """Return per-mode sampling weights normalised to sum to 1; ``None`` stands for uniform.
+
+    >>> check_weights([[1, 3], [1, 1]], (2, 2))[0].tolist()
+    [0.25, 0.75]
+    """
+    if weights is None:
+        return None
+    if len(weights) != len(shape):
+        raise ValueError(f"{len(weights)} weight vectors given for {len(shape)} modes; give one per mode of {shape}")
+    result = []
+    for j, (weight, size) in enumerate(zip(weights, shape, strict=True)):
+        w = np.asarray(weight, dtype=np.float64)
+        if w.shape != (size,) or not np.isfinite(w).all() or (w <= 0).any():
+            raise ValueError(
+                f"the weights of mode {j} are {weight!r}; give {size} finite numbers above 0, one per level "
+                "(a level that is never drawn could never be estimated)"
+            )
+        result.append(w / w.sum())
+    return result
+
+
+def resolve_rank(rank: Rank, shape: Cell) -> Cell | None:
+    """Return the Tucker rank per mode; ``None`` stands for ``"auto"``.
+
+    An int is a cap, lowered for modes that are smaller and until the rank is possible
+    (``r_j`` at most the product of the others). A tuple is taken as given, and refused when impossible.
+
+    >>> resolve_rank(2, (15, 1, 15)), resolve_rank((3, 2, 2), (9, 9, 9))
+    ((2, 1, 2), (3, 2, 2))
+    """
+    if isinstance(rank, str):
+        if rank != "auto":
+            raise ValueError(f'rank is {rank!r}; give a whole number, one per mode, or "auto"')
+        return None
+    if isinstance(rank, Integral) and not isinstance(rank, bool):
+        if rank < 1:
+            raise ValueError(f'rank is {rank}; it must be at least 1: give 1 or more, or "auto"')
+        return feasible_rank([min(int(rank), size) for size in shape])
+    if not isinstance(rank, (Sequence, np.ndarray)):
+        raise TypeError(f'rank is {rank!r}; give a whole number, one per mode, or "auto"')
+    if len(rank) != len(shape):
+        raise ValueError(f"rank {tuple(rank)} has {len(rank)} entries; the shape {shape} has {len(shape)} modes")
+    ranks = []
+    for j, (r, size) in enumerate(zip(rank, shape, strict=True)):
+        if isinstance(r, bool) or not isinstance(r, Integral):
+            raise TypeError(f"the rank of mode {j} is {r!r}; ranks are whole numbers of at least 1")
+        if not 1 <= int(r) <= size:
+            raise ValueError(
+                f"the rank of mode {j} is {r}; allowed are 1 to its size {size} (an int rank is lowered for you)"
+            )
+        ranks.append(int(r))
+    for j, r in enumerate(ranks):
+        others = math.prod(ranks) // r
+        if r > others:
+            raise ValueError(
+                f"no tensor has rank {tuple(ranks)}: the rank {r} of mode {j} exceeds the product {others} "
+                f"of the others; lower it to at most {others}, or raise the others"
+            )
+    return tuple(ranks)
+
+
+def feasible_rank(ranks: Sequence[int]) -> Cell:
+    """Lower ranks until each is at most the product of the others, as every tensor's are.
+
+    >>> feasible_rank([5, 2, 1])
+    (2, 2, 1)
+    """
+    result = list(ranks)
+    for j in sorted(range(len(result)), key=lambda j: -result[j]):
+        result[j] = min(result[j], math.prod(result) // result[j])
+    return tuple(result)

@@ -1,0 +1,21 @@
+"""The policies: one file per algorithm; ``base`` states the contract. Know no simulation and no storage."""
+
+from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.base import Policy
+from tensorbandits.policies.elimination import TensorElimination
+from tensorbandits.policies.ensemble import TensorEnsembleSampling
+from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
+from tensorbandits.policies.estr import MatricizedESTR
+from tensorbandits.policies.thompson import TensorThompsonSampling
+from tensorbandits.policies.ucb import VectorizedUCB
+
+__all__ = [
+    "ApproximateThompsonSampling",
+    "MatricizedESTR",
+    "Policy",
+    "TensorElimination",
+    "TensorEnsembleSampling",
+    "TensorEpochGreedy",
+    "TensorThompsonSampling",
+    "VectorizedUCB",
+]

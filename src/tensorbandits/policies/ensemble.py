@@ -1,0 +1,236 @@
+"""Tensor ensemble sampling: many models, each fitted to its own perturbation of the rewards (Algorithm 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, Oracle
+from tensorbandits.policies.thompson import sampling_rank
+from tensorbandits.tensor.als import Anchor, sweep
+from tensorbandits.tensor.gibbs import Units
+from tensorbandits.tensor.tucker import Floats, Tucker
+
+_PRIOR_REWARDS = 2.0  # how many rewards the first guess of the noise variance counts for
+
+
+class Member:
+    """One model: its prior draw, its current fit, and its perturbations, in units of the perturbing deviation."""
+
+    def __init__(self, prior: Tucker) -> None:
+        self.prior = prior  # core and offset in units of the rewards
+        self.model: Tucker | None = None
+        self.counts: Floats = np.zeros(0)  # rewards per cell when last brought up to date
+        self.perturbation: Floats = np.zeros(0)  # sum of one standard normal per such reward
+
+    def perturb(self, counts: Floats, rng: np.random.Generator) -> Floats:
+        """Draw the perturbation sums of the rewards that came since: a sum of j has variance j."""
+        fresh = counts.copy()
+        fresh[: len(self.counts)] -= self.counts
+        total = np.sqrt(fresh) * rng.standard_normal(len(counts))
+        total[: len(self.perturbation)] += self.perturbation
+        self.counts, self.perturbation = counts.copy(), total
+        return total
+
+    def state(self) -> dict[str, Any]:
+        """Return the member as plain arrays."""
+        parts = {"prior": self.prior} | ({"model": self.model} if self.model else {})
+        state: dict[str, Any] = {"counts": self.counts.copy(), "perturbation": self.perturbation.copy()}
+        for name, tensor in parts.items():
+            factors = {str(j): U.copy() for j, U in enumerate(tensor.factors)}
+            state[name] = {"core": tensor.core.copy(), "offset": tensor.offset, "factors": factors}
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the member that :meth:`state` described."""
+
+        def tensor(part: Mapping[str, Any]) -> Tucker:
+            factors = tuple(np.array(part["factors"][str(j)]) for j in range(len(part["factors"])))
+            return Tucker(np.array(part["core"]), factors, float(part["offset"]))
+
+        member = cls(tensor(state["prior"]))
+        member.model = tensor(state["model"]) if "model" in state else None
+        member.counts, member.perturbation = np.array(state["counts"]), np.array(state["perturbation"])
+        return member
+
+
+class EnsembleOracle:
+    """Draws a member uniformly, brings it up to date on all rewards, and returns its tensor."""
+
+    def __init__(self, policy: TensorEnsembleSampling, shape: Cell, rank: Cell) -> None:
+        self.shape, self.rank = shape, rank
+        self.size = policy.ensemble_size
+        self.noise = policy.noise
+        self.perturbation = policy.perturbation
+        self.scale_free = policy.scale_free
+        self.intercept = policy.intercept
+        self.core_ridge = policy.core_ridge
+        self.sweeps = policy.sweeps
+        self.prior_variance = _per_mode(policy.prior_variance, shape)
+        self.prior_mean = _prior_means(policy.prior_mean, shape, rank)
+        self.members: dict[int, Member] = {}
+
+    def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
+        """Return an up-to-date member drawn uniformly."""
+        return self.update(int(rng.integers(self.size)), ledger, rng)
+
+    def update(self, index: int, ledger: Ledger, rng: np.random.Generator) -> Tucker:
+        """Bring one member up to date on all rewards, and return its tensor."""
+        if index not in self.members:
+            self.members[index] = Member(self._prior_draw(rng))
+        member = self.members[index]
+        units = Units.of(ledger) if self.scale_free else Units(0.0, 1.0)
+        anchor = self._anchor(member.prior, units)
+        if not len(ledger):
+            return anchor.mean
+        variance = self._noise_variance(ledger, units)
+        deviation = math.sqrt(variance if self.perturbation == "noise" else self.perturbation)
+        perturbed = ledger.totals + deviation * member.perturb(ledger.counts, rng)
+        data = (ledger.cells, ledger.counts / variance, perturbed / variance)
+        model = member.model or anchor.mean
+        for _ in range(self.sweeps):
+            model = sweep(model, anchor, *data)
+        member.model = model
+        return model
+
+    def _prior_draw(self, rng: np.random.Generator) -> Tucker:
+        """Rows N(mu, sigma_k^2 I), columns normalised, core all ones."""
+        factors = []
+        for mean, variance in zip(self.prior_mean, self.prior_variance, strict=True):
+            U = mean + math.sqrt(variance) * rng.standard_normal(mean.shape)
+            factors.append(U / np.linalg.norm(U, axis=0))
+        return Tucker(np.ones(self.rank), tuple(factors), float(rng.standard_normal()) if self.intercept else 0.0)
+
+    def _anchor(self, prior: Tucker, units: Units) -> Anchor:
+        """The member's prior in the units of the rewards, and the strength of each block's tie to it."""
+        s = units.scale
+        offset = units.centre + s * prior.offset if self.intercept else 0.0
+        mean = Tucker(s * prior.core, prior.factors, offset)
+        rows = tuple(1.0 / variance for variance in self.prior_variance)
+        return Anchor(mean, rows, self.core_ridge / s**2, s**-2 if self.intercept else None)
+
+    def _noise_variance(self, ledger: Ledger, units: Units) -> float:
+        """The variance of a reward: given, or pooled within cells with the overall scale as a first guess."""
+        if self.noise is not None:
+            return self.noise**2
+        squares, freedom = ledger.noise_variance()
+        return (squares + _PRIOR_REWARDS * units.scale**2) / (freedom + _PRIOR_REWARDS)
+
+    def state(self) -> dict[str, Any]:
+        """Return all members that were used so far."""
+        return {str(index): member.state() for index, member in self.members.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` returned."""
+        self.members = {int(index): Member.from_state(member) for index, member in state.items()}
+
+
+class TensorEnsembleSampling(ApproximateThompsonSampling):
+    """An ensemble of low-rank models; each round one of them, drawn uniformly, decides.
+
+    Each reward enters every model with its own Gaussian perturbation, so that the spread of the models stands in for
+    the posterior. A model is brought up to date when it is drawn, by alternating exact solves.
+
+    Parameters
+    ----------
+    shape, context, seed : as for every policy.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``.
+    ensemble_size : the number of models ``M``; the paper uses 100.
+    perturbation : the variance ``sigma_tilde^2`` of the perturbations. ``"noise"`` uses the noise variance, which
+        keeps models from locking onto a wrong cell; the paper uses 0.1.
+    noise : the standard deviation ``sigma`` of a reward; ``None`` estimates it from cells seen repeatedly.
+    prior_mean : the prior means ``mu_k`` of the factor rows: a number, or one array (p_k, r_k) per mode.
+    prior_variance : their prior variances ``sigma_k^2``: a number, or one per mode. ``None`` is ``1 / p_k``, the spread
+        that entries of normalised columns have, so that models stay as far apart as their prior draws until rewards
+        say otherwise; the paper leaves it open, and its constructor here sets 1.
+    core_ridge : weight of the ridge that holds the core to its start, all ones.
+    scale_free : state the prior in units of the rewards seen; the paper does not.
+    intercept : let each model have a constant besides its tensor; the paper does not.
+    sweeps : alternating passes over rows and core when a model is brought up to date, from where it stood.
+
+    >>> policy = TensorEnsembleSampling((3, 4, 5), rank=2, seed=0)
+    >>> cell = policy.ask()
+    >>> policy.tell(cell, 0.7)
+    >>> 0.0 <= policy.propensity(policy.best()) <= 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rank: Rank,
+        *,
+        context: Sequence[int] = (),
+        ensemble_size: int = 100,
+        perturbation: float | Literal["noise"] = "noise",
+        noise: float | None = None,
+        prior_mean: float | Sequence[ArrayLike] = 0.0,
+        prior_variance: float | Sequence[float] | None = None,
+        core_ridge: float = 0.01,
+        scale_free: bool = True,
+        intercept: bool = True,
+        sweeps: int = 3,
+        seed: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        self.rank = rank
+        self.ensemble_size = check_count(ensemble_size, "ensemble_size")
+        if perturbation != "noise":
+            check_positive(perturbation, 'perturbation (a variance, or "noise")')
+        self.perturbation = perturbation
+        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.prior_mean, self.prior_variance = prior_mean, prior_variance
+        self.core_ridge = check_positive(core_ridge, "core_ridge")
+        self.scale_free, self.intercept = bool(scale_free), bool(intercept)
+        self.sweeps = check_count(sweeps, "sweeps")
+        sizes = check_shape(shape)
+        oracle = EnsembleOracle(self, sizes, sampling_rank(rank, sizes))
+        super().__init__(sizes, oracle, context=context, draws=self.ensemble_size, seed=seed)
+
+    @classmethod
+    def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
+        """Return the policy with the paper's values: M = 100, sigma_tilde^2 = 0.1, sigma = sigma_k = 1."""
+        values: dict[str, Any] = {
+            "ensemble_size": 100,
+            "perturbation": 0.1,
+            "noise": 1.0,
+            "prior_variance": 1.0,
+            "scale_free": False,
+            "intercept": False,
+        }
+        return cls(shape, rank, **(values | arguments))
+
+    def _draw_copies(self, oracle: Oracle, rng: np.random.Generator) -> list[Draw]:
+        """Every member once, up to date: so propensities are exact shares of the ensemble."""
+        assert isinstance(oracle, EnsembleOracle)
+        return [oracle.update(index, self.ledger, rng) for index in range(self.ensemble_size)]
+
+
+def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[float]:
+    if variance is None:
+        return [1.0 / size for size in shape]
+    values = [variance] * len(shape) if isinstance(variance, (int, float)) else list(variance)
+    if len(values) != len(shape):
+        raise ValueError(
+            f"prior_variance has {len(values)} entries for {len(shape)} modes; give a number, or one per mode"
+        )
+    return [check_positive(value, "prior_variance") for value in values]
+
+
+def _prior_means(means: float | Sequence[ArrayLike], shape: Cell, rank: Cell) -> list[Floats]:
+    wanted = list(zip(shape, rank, strict=True))
+    if isinstance(means, (int, float)):
+        return [np.full(size, float(means)) for size in wanted]
+    arrays = [np.asarray(mean, dtype=np.float64) for mean in means]
+    if [mean.shape for mean in arrays] != wanted or not all(np.isfinite(mean).all() for mean in arrays):
+        raise ValueError(
+            f"prior_mean has arrays of shapes {[mean.shape for mean in arrays]}; "
+            f"give a number, or finite arrays of shapes {wanted}"
+        )
+    return arrays

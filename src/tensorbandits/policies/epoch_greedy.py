@@ -1,0 +1,193 @@
+"""Tensor epoch-greedy: uniform rounds feed a completion, and greedy rounds play its best cell (Algorithm 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbandits import theory
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_count,
+    check_positive,
+    check_weights,
+    feasible_rank,
+    resolve_rank,
+)
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.base import Policy
+from tensorbandits.tensor.completion import Completion, cell_probabilities, complete
+from tensorbandits.tensor.tucker import Floats, inner_product
+
+_REMEASURE = 1.05  # the error is measured again when this much more has been explored
+
+
+class TensorEpochGreedy(Policy):
+    """Explore uniformly for ``s_1`` rounds; then repeat: some greedy rounds, one uniform round.
+
+    Only uniform rounds feed the completion, since it needs cells drawn independently of what was learned. A reward
+    counts as uniform when a uniform draw of its cell was asked and not yet told; any other is kept in the ledger only.
+
+    Parameters
+    ----------
+    shape, context, seed : as for every policy. Given a context, a uniform round draws the decided modes only, and the
+        completion weights cells by the context frequencies seen.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"`` (chosen anew at each fit).
+    schedule : ``"paper"`` takes ``s_2k`` greedy rounds in epoch ``k`` (Theorem 2), which is 1 at any practical size, so
+        that half of all rounds explore for ever; ``"adaptive"`` takes ``C_2 sqrt(k + 1) / error``, with the
+        relative error of the completion measured between the completions of two halves of its data.
+    C_0 : multiplies the number of initial rounds ``s_1``.
+    C_2 : multiplies the number of greedy rounds.
+    initial : the number of initial rounds ``s_1`` itself; ``None`` is the theory's.
+    weights : one vector of sampling weights per *decided* mode, in order, instead of uniform draws.
+
+    >>> policy = TensorEpochGreedy((3, 4, 5), rank=2, context=(1,), seed=0)
+    >>> cell = policy.ask((2,))
+    >>> policy.tell(cell, 0.3)
+    >>> cell[1]
+    2
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rank: Rank,
+        *,
+        context: Sequence[int] = (),
+        schedule: Literal["adaptive", "paper"] = "adaptive",
+        C_0: float = 1.0,
+        C_2: float = 1.0,
+        initial: int | None = None,
+        weights: Sequence[ArrayLike] | None = None,
+        seed: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        super().__init__(shape, context=context, seed=seed)
+        if schedule not in ("adaptive", "paper"):
+            raise ValueError(f'schedule is {schedule!r}; allowed are "adaptive" and "paper"')
+        self.rank, self.schedule = rank, schedule
+        self.C_0, self.C_2 = check_positive(C_0, "C_0"), check_positive(C_2, "C_2")
+        self.initial = None if initial is None else check_count(initial, "initial")
+        self.weights = weights
+        self._weights = check_weights(weights, tuple(self.shape[j] for j in self.decided))
+        ranks = resolve_rank(rank, self.shape)
+        self._rank = ranks or feasible_rank([min(2, size) for size in self.shape])  # for the schedules only
+        self._s_1 = self.initial or theory.initial_rounds(self.shape, self._rank, C_0=self.C_0)
+        self.explored = Ledger(self.shape)
+        self._halves = (Ledger(self.shape), Ledger(self.shape))
+        self._pending: dict[Cell, int] = {}  # uniform draws of a cell whose reward has not come
+        self._uniform_left = self._s_1
+        self._greedy_left = 0
+        self._epoch = 0
+        self._measured = (0.0, 1.0)  # explored rounds, and error, when the error was last measured
+        self._fit: Completion | None = None
+
+    @classmethod
+    def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
+        """Return the policy with the paper's values: its schedule, C_0 = C_2 = 1."""
+        values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0}
+        return cls(shape, rank, **(values | arguments))
+
+    def _choose(self, levels: Cell) -> Cell:
+        if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: a new epoch
+            self._greedy_left = self._greedy_rounds()
+            self._epoch += 1
+        if self._uniform_left:
+            self._uniform_left -= 1
+            return self._explore(levels)
+        self._greedy_left -= 1
+        if self._greedy_left == 0:
+            self._uniform_left = 1
+        return self._best(levels)
+
+    def _explore(self, levels: Cell) -> Cell:
+        fixed = self._fixed(levels)
+        for at, j in enumerate(self.decided):
+            if self._weights is None:
+                fixed[j] = int(self._rng.integers(self.shape[j]))
+            else:
+                fixed[j] = int(self._rng.choice(self.shape[j], p=self._weights[at]))
+        cell = tuple(fixed[j] for j in range(len(self.shape)))
+        self._pending[cell] = self._pending.get(cell, 0) + 1
+        return cell
+
+    def _observe(self, cell: Cell, reward: float) -> None:
+        waiting = self._pending.pop(cell, 0)
+        if not waiting:
+            return
+        if waiting > 1:
+            self._pending[cell] = waiting - 1
+        self._halves[int(self.explored.rounds) % 2].add(cell, reward)
+        self.explored.add(cell, reward)
+        self._fit = None
+
+    def _greedy_rounds(self) -> int:
+        """The number of greedy rounds of the epoch that begins."""
+        if self.schedule == "paper":
+            return theory.exploitation_rounds(self._epoch, self.shape, self._rank, s_1=self._s_1, C_2=self.C_2)
+        if self.explored.rounds >= _REMEASURE * self._measured[0]:
+            self._measured = (self.explored.rounds, self.measured_error())
+        return math.ceil(self.C_2 * math.sqrt(self._epoch + 1) / self._measured[1])
+
+    def measured_error(self) -> float:
+        """Return the relative error of the completion, measured between the completions of two halves of its data.
+
+        Each half has an error larger by the square root of 2, and their difference again: hence a half of it. It is 1
+        when nothing is known.
+        """
+        whole = float(np.linalg.norm(self._completion().core))
+        if whole == 0.0 or min(len(half) for half in self._halves) == 0:
+            return 1.0
+        one, two = (self._complete(half, self._completion().info.rank) for half in self._halves)
+        square = (one.core**2).sum() + (two.core**2).sum() - 2.0 * inner_product(one, two)
+        return min(1.0, math.sqrt(max(float(square), 1e-24 * whole**2)) / (2.0 * whole))
+
+    def _completion(self) -> Completion:
+        if self._fit is None:
+            self._fit = self._complete(self.explored, self.rank)
+        return self._fit
+
+    def _complete(self, ledger: Ledger, rank: Rank) -> Completion:
+        return complete(ledger, rank, probabilities=self._probabilities(ledger))
+
+    def _probabilities(self, ledger: Ledger) -> Floats | None:
+        """The probability of each explored cell: its context's frequency times the law of the uniform draw."""
+        if not self.context and self._weights is None:
+            return None
+        cells = ledger.cells
+        decided = tuple(self.shape[j] for j in self.decided)
+        chosen = cell_probabilities(self._weights, cells[:, list(self.decided)], decided)
+        if not self.context or not len(ledger):
+            return chosen
+        _, at = np.unique(cells[:, list(self.context)], axis=0, return_inverse=True)
+        seen = np.bincount(at.ravel(), weights=ledger.counts)
+        return np.asarray(chosen * (seen / ledger.rounds)[at.ravel()])
+
+    def _best(self, levels: Cell) -> Cell:
+        return self._completion().best(self._fixed(levels))
+
+    def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._completion().at(cells)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "explored": self.explored.state(),
+            "halves": {str(i): half.state() for i, half in enumerate(self._halves)},
+            "pending_cells": np.array(list(self._pending), dtype=np.int64).reshape(-1, len(self.shape)),
+            "pending_counts": np.array(list(self._pending.values()), dtype=np.int64),
+            "counters": [self._uniform_left, self._greedy_left, self._epoch],
+            "measured": list(self._measured),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.explored = Ledger.from_state(state["explored"])
+        self._halves = (Ledger.from_state(state["halves"]["0"]), Ledger.from_state(state["halves"]["1"]))
+        cells, counts = state["pending_cells"], state["pending_counts"]
+        self._pending = {tuple(int(i) for i in cell): int(n) for cell, n in zip(cells, counts, strict=True)}
+        self._uniform_left, self._greedy_left, self._epoch = (int(n) for n in state["counters"])
+        self._measured = (float(state["measured"][0]), float(state["measured"][1]))
+        self._fit = None

@@ -1,0 +1,146 @@
+"""Tensor Thompson sampling: exact conditionals, one Gibbs sweep per decision, nothing to tune."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_count,
+    check_positive,
+    check_shape,
+    feasible_rank,
+    resolve_rank,
+)
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.tucker import Tucker
+
+_CORE_LIMIT = 4096
+_AUTO_CORE = 256
+_AUTO_RANK = 4
+_AUTO_DECAY = 0.6
+
+
+def sampling_rank(rank: Rank, shape: Cell) -> Cell:
+    """Return the rank a sampler works with; ``"auto"`` is a generous cap, which a decaying prior then prunes."""
+    ranks = resolve_rank(rank, shape)
+    if ranks is None:
+        cap = next(r for r in range(_AUTO_RANK, 0, -1) if r == 1 or r ** len(shape) <= _AUTO_CORE)
+        ranks = feasible_rank([min(cap, size) for size in shape])
+    if math.prod(ranks) > _CORE_LIMIT:
+        raise ValueError(
+            f"rank {ranks} makes a core of {math.prod(ranks)} entries; at most {_CORE_LIMIT} are allowed, "
+            "since each round solves for all of them: lower the ranks"
+        )
+    return ranks
+
+
+class GibbsOracle:
+    """Draws from the posterior by a single Gibbs chain that goes on from decision to decision."""
+
+    def __init__(
+        self, shape: Cell, rank: Cell, *, noise: float | None, decay: float, sweeps: int, max_sweeps: int
+    ) -> None:
+        self.shape, self.rank = shape, rank
+        self.noise_variance = None if noise is None else noise**2
+        self.decay = decay
+        self.sweeps, self.max_sweeps = sweeps, max_sweeps
+        self.chain: Chain | None = None
+        self.seen = 0.0  # rewards in the ledger at the last sweep
+
+    def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
+        """Sweep ``sweeps`` times per new reward, up to ``max_sweeps`` times, and return the draw."""
+        units = Units.of(ledger)
+        rounds = ledger.rounds
+        sweeps = min(self.sweeps * max(rounds - self.seen, 1), self.max_sweeps) if rounds else 0
+        if self.chain is None or not self.seen:
+            self.chain = Chain.from_prior(
+                self.shape, self.rank, units, rng, noise_variance=self.noise_variance, decay=self.decay
+            )
+        for _ in range(int(sweeps)):
+            variance = self.chain.noise_variance
+            self.chain.sweep(ledger.cells, ledger.counts / variance, ledger.totals / variance, units, rng)
+            if self.noise_variance is None:
+                self.chain.redraw_noise(ledger, units, rng)
+        self.seen = rounds
+        return self.chain.tensor
+
+    def state(self) -> dict[str, Any]:
+        """Return the chain's draw and the number of rewards it has seen."""
+        return {"seen": self.seen, "chain": self.chain.state() if self.chain else {}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` returned."""
+        self.seen = float(state["seen"])
+        self.chain = Chain.from_state(state["chain"]) if state["chain"] else None
+
+
+class TensorThompsonSampling(ApproximateThompsonSampling):
+    """Draw a low-rank tensor from its posterior given all rewards, and play its best cell.
+
+    The prior is scale-free (it is stated in units of the rewards seen), the noise is learned unless given, rewards
+    need not be centred, no horizon is needed. After a batch of rewards the sampler catches up.
+
+    Parameters
+    ----------
+    shape, context, seed : as for every policy.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: a generous rank that the prior prunes.
+    noise : the standard deviation of a single reward about its mean, when it is known; ``None`` learns it.
+    decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
+        is 1 for a given rank and 0.6 for ``"auto"``, where it is what prunes the columns that are not needed.
+    sweeps : Gibbs sweeps per new reward; more of them mix better and cost more.
+    max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
+    draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
+
+    >>> policy = TensorThompsonSampling((3, 4, 5), rank=2, context=(0,), seed=0)
+    >>> cell = policy.ask((1,))
+    >>> policy.tell(cell, 0.7)
+    >>> cell[0], len(policy.best((2,))), policy.estimate([cell]).shape
+    (1, 3, (1,))
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rank: Rank,
+        *,
+        context: Sequence[int] = (),
+        noise: float | None = None,
+        decay: float | None = None,
+        sweeps: int = 2,
+        max_sweeps: int = 100,
+        draws: int = 64,
+        seed: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        self.rank = rank
+        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.decay = None if decay is None else check_positive(decay, "decay")
+        if decay is not None and decay > 1:
+            raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")
+        self.sweeps = check_count(sweeps, "sweeps")
+        self.max_sweeps = check_count(max_sweeps, "max_sweeps")
+        sizes = check_shape(shape)
+        oracle = GibbsOracle(
+            sizes,
+            sampling_rank(rank, sizes),
+            noise=self.noise,
+            decay=self.decay or (_AUTO_DECAY if rank == "auto" else 1.0),
+            sweeps=self.sweeps,
+            max_sweeps=self.max_sweeps,
+        )
+        super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
+
+    @classmethod
+    def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
+        """Return the policy in the paper's setting: known noise of standard deviation 1, one sweep a round.
+
+        The paper leaves the sampling oracle of its Algorithm 4 open; this is ours with its section 4's Gaussian rows.
+        """
+        return cls(shape, rank, **({"noise": 1.0, "decay": 1.0, "sweeps": 1} | arguments))

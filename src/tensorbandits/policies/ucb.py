@@ -1,0 +1,97 @@
+"""Vectorized UCB: the baseline that ignores all structure (the paper's section 5; UCB1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.checks import Cell, check_positive
+from tensorbandits.policies.base import Policy
+
+_ARM_LIMIT = 10**8
+
+
+class VectorizedUCB(Policy):
+    """UCB1 over all combinations as unrelated arms, with one table per context cell.
+
+    Each arm is pulled once first, in index order; then the arm of largest
+    ``mean + scale * sqrt(2 log t / N)`` is played, ties to the lowest index.
+
+    Parameters
+    ----------
+    shape, context, seed : as for every policy. The policy draws nothing at random.
+    scale : multiplies the bonus. UCB1 and the paper use 1, right for rewards within [0, 1] or noise of
+        standard deviation up to about 1; give the spread of your rewards otherwise.
+
+    >>> policy = VectorizedUCB((2, 3), context=(0,))
+    >>> [policy.ask((1,)) for _ in range(3)]
+    [(1, 0), (1, 1), (1, 2)]
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        *,
+        context: Sequence[int] = (),
+        scale: float = 1.0,
+        seed: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        super().__init__(shape, context=context, seed=seed)
+        self.scale = check_positive(scale, "scale")
+        if math.prod(self.shape) > _ARM_LIMIT:
+            raise ValueError(
+                f"{math.prod(self.shape):.3g} cells are too many for VectorizedUCB, which keeps a number for each and "
+                f"plays each once (at most {_ARM_LIMIT:.0e}); use TensorThompsonSampling, which exploits low rank"
+            )
+        self._arms: Cell = tuple(self.shape[j] for j in self.decided)
+        self._tables = np.zeros((3, *self.shape))  # pulls issued, rewards told, their sum
+
+    @classmethod
+    def paper(cls, shape: Sequence[int], **arguments: Any) -> Self:
+        """Return the policy with the paper's values, which are the defaults."""
+        return cls(shape, **({"scale": 1.0} | arguments))
+
+    def _choose(self, levels: Cell) -> Cell:
+        issued, told, total = (table[self._index(levels)].ravel() for table in self._tables)
+        silent = np.flatnonzero(told == 0)
+        if silent.size:
+            arm = int(silent[issued[silent].argmin()])
+        else:
+            arm = int((total / told + self.scale * np.sqrt(2.0 * np.log(told.sum()) / told)).argmax())
+        cell = self._cell(levels, arm)
+        self._tables[(0, *cell)] += 1
+        return cell
+
+    def _observe(self, cell: Cell, reward: float) -> None:
+        self._tables[(1, *cell)] += 1
+        self._tables[(2, *cell)] += reward
+
+    def _best(self, levels: Cell) -> Cell:
+        means = self._means(self._tables[(slice(None), *self._index(levels))])
+        return self._cell(levels, int(means.argmax()))
+
+    def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._means(self._tables[(slice(None), *cells.T)])
+
+    def _means(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Cell means; an arm never seen gets the mean of all rewards."""
+        _, told, total = tables
+        return np.where(told > 0, total / np.maximum(told, 1), self.ledger.mean)
+
+    def _index(self, levels: Cell) -> tuple[int | slice, ...]:
+        fixed = self._fixed(levels)
+        return tuple(fixed.get(j, slice(None)) for j in range(len(self.shape)))
+
+    def _cell(self, levels: Cell, arm: int) -> Cell:
+        fixed = self._fixed(levels) | dict(zip(self.decided, np.unravel_index(arm, self._arms), strict=True))
+        return tuple(int(fixed[j]) for j in range(len(self.shape)))
+
+    def _state(self) -> dict[str, Any]:
+        return {"tables": self._tables.copy()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._tables = np.array(state["tables"], dtype=np.float64)

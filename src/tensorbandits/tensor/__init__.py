@@ -1,0 +1,6 @@
+"""Low-rank tensors: Tucker algebra, completion from a ledger, rank choice, best cell. Knows no bandits."""
+
+from tensorbandits.tensor.completion import Completion, choose_rank, complete, second_moment
+from tensorbandits.tensor.tucker import Tucker, best_cell
+
+__all__ = ["Completion", "Tucker", "best_cell", "choose_rank", "complete", "second_moment"]

@@ -1,0 +1,221 @@
+"""Tensor completion after Xia, Yuan and Zhang (2021), from a sparse ledger (the paper's section S.3.2).
+
+Notation
+--------
+T           number of rewards           v_c = Y_c / (T pi_c)   X_ini at observed cell c
+pi_c        probability of drawing c    R_j (p_j, p_j)         second moment of mode j, its diagonal bias removed
+K           number of cells; uniform draws have pi_c = 1 / K, so X_ini = (K / T) Y
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from tensorbandits.checks import Cell, Rank, check_count, check_positive, feasible_rank, resolve_rank
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker, outer_rows
+
+_DENSE_EIGEN = 500  # sizes up to this use a dense eigensolver
+_NULL_DRAWS = 10
+_NULL_MARGIN = 1.2
+
+
+@dataclass(frozen=True)
+class CompletionInfo:
+    """How a completion went: ranks used, iterations, the growth of the core's norm in each, and whether it settled."""
+
+    rank: Cell
+    iterations: int
+    increments: tuple[float, ...]
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Completion(Tucker):
+    """A completed tensor: orthonormal ``factors``, ``core``, ``full()``, ``at(cells)``, ``best()`` and ``info``."""
+
+    info: CompletionInfo = field(default_factory=lambda: CompletionInfo((), 0, (), True))
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The observed cells with their weighted sums: all that completion reads."""
+
+    shape: Cell
+    cells: Ints
+    values: Floats  # v_c
+    energy: Floats  # Q_c / (T pi_c)^2, the part of v_c^2 that comes from a reward paired with itself
+    rounds: float
+
+
+def _weigh(ledger: Ledger, probabilities: ArrayLike | None) -> _Draws:
+    rounds = max(ledger.rounds, 1.0)
+    if probabilities is None:
+        inverse = np.full(len(ledger), float(math.prod(ledger.shape)))
+    else:
+        given = np.asarray(probabilities, dtype=np.float64)
+        if given.shape != (len(ledger),) or not np.isfinite(given).all() or (given <= 0).any() or (given > 1).any():
+            raise ValueError(
+                f"probabilities has shape {given.shape}; give one number in (0, 1] per observed cell, "
+                f"shape ({len(ledger)},), in the order of ledger.cells, or None for uniform draws"
+            )
+        inverse = 1.0 / given
+    scale = inverse / rounds
+    return _Draws(ledger.shape, ledger.cells, ledger.totals * scale, ledger.squares * scale**2, rounds)
+
+
+def cell_probabilities(weights: Sequence[Floats] | None, cells: Ints, shape: Cell) -> Floats:
+    """Return the probability of each cell (n, d) when modes are drawn independently; ``None`` is uniform.
+
+    >>> cell_probabilities([np.array([0.5, 0.5]), np.array([0.1, 0.9])], np.array([[0, 1]]), (2, 2)).tolist()
+    [0.45]
+    """
+    if weights is None:
+        return np.full(len(cells), 1.0 / math.prod(shape))
+    return np.asarray(np.prod([w[cells[:, j]] for j, w in enumerate(weights)], axis=0))
+
+
+def second_moment(ledger: Ledger, mode: int, probabilities: ArrayLike | None = None) -> Floats:
+    """Return ``R_j`` (p_j, p_j), equal to the paper's U-statistic over all pairs of different rounds.
+
+    >>> ledger = Ledger((2, 2)); ledger.add([(0, 0), (1, 0)], [1.0, 2.0])
+    >>> second_moment(ledger, 0).tolist()
+    [[0.0, 16.0], [16.0, 0.0]]
+    """
+    M, diagonal, factor = _moment_parts(_weigh(ledger, probabilities), mode)
+    return np.asarray(factor * ((M @ M.T).toarray() - np.diag(diagonal)))
+
+
+def _moment_parts(draws: _Draws, mode: int) -> tuple[csr_array, Floats, float]:
+    """Return ``M_j(X_ini)`` with its empty columns dropped, what to take off the diagonal, and ``T / (T - 1)``."""
+    others = draws.cells.copy()
+    others[:, mode] = 0
+    columns, at = _distinct(others, draws.shape)
+    rows, size = draws.cells[:, mode], draws.shape[mode]
+    M = csr_array((draws.values, (rows, at)), shape=(size, max(columns, 1)))
+    diagonal = np.bincount(rows, weights=draws.energy, minlength=size).astype(np.float64)
+    return M, diagonal, draws.rounds / max(draws.rounds - 1.0, 1.0)
+
+
+def _distinct(cells: Ints, shape: Cell) -> tuple[int, Ints]:
+    """Return how many distinct rows there are, and which of them each row (n, d) is."""
+    if math.prod(shape) < 2**62:
+        keys, at = np.unique(np.ravel_multi_index(tuple(cells.T), shape), return_inverse=True)
+    else:
+        keys, at = np.unique(cells, axis=0, return_inverse=True)
+    return len(keys), at.ravel()
+
+
+def _leading(draws: _Draws, mode: int, count: int) -> tuple[Floats, Floats]:
+    """Return the ``count`` largest eigenvalues of ``R_j``, largest first, and their vectors (p_j, count)."""
+    M, diagonal, factor = _moment_parts(draws, mode)
+    size = draws.shape[mode]
+    if size <= _DENSE_EIGEN or count >= size - 1:
+        values, vectors = np.linalg.eigh((M @ M.T).toarray() - np.diag(diagonal))
+        values, vectors = values[-count:], vectors[:, -count:]
+    else:
+        operator = LinearOperator((size, size), matvec=lambda x: M @ (M.T @ x) - diagonal * x, dtype=np.float64)
+        try:
+            values, vectors = eigsh(operator, k=count, which="LA", v0=np.ones(size))
+        except ArpackError:  # R_j is zero, as with no pair of rewards at all: any orthonormal vectors will do
+            values, vectors = np.zeros(count), np.eye(size, count)
+    return factor * values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+
+
+def choose_rank(ledger: Ledger, probabilities: ArrayLike | None = None, *, max_rank: int = 6, seed: int = 0) -> Cell:
+    """Choose a rank per mode from the spectra of ``R_j``: the paper's threshold ``delta``, found from the data.
+
+    ``delta`` is what the largest eigenvalue reaches when the rewards have random signs, which leaves their sizes and
+    cells but no structure (the largest of ten such draws, plus a margin). Each rank is at least 1.
+
+    >>> ledger = Ledger((4, 4))
+    >>> choose_rank(ledger)
+    (1, 1)
+    """
+    draws = _weigh(ledger, probabilities)
+    if not len(ledger):
+        return (1,) * len(ledger.shape)
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], size=(_NULL_DRAWS, len(ledger)))
+    nulls = [_Draws(draws.shape, draws.cells, np.sqrt(draws.energy) * s, draws.energy, draws.rounds) for s in signs]
+    ranks = []
+    for mode, size in enumerate(ledger.shape):
+        values, _ = _leading(draws, mode, min(max_rank, size))
+        delta = _NULL_MARGIN * max(_leading(null, mode, 1)[0][0] for null in nulls)
+        ranks.append(max(1, int((values > delta).sum())))
+    return feasible_rank(ranks)
+
+
+def complete(
+    ledger: Ledger,
+    rank: Rank,
+    *,
+    probabilities: ArrayLike | None = None,
+    init: Sequence[Floats] | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 100,
+) -> Completion:
+    """Complete a tensor from a ledger of independently drawn cells: spectral start, then power iteration.
+
+    Parameters
+    ----------
+    ledger : rewards of cells drawn independently of what was learned.
+    rank : an int (a cap), a tuple, or ``"auto"`` (from the spectra, see :func:`choose_rank`).
+    probabilities : the probability with which each observed cell was drawn, in the order of ``ledger.cells``,
+        shape (n,); ``None`` for uniform draws. Without it, non-uniform draws bias the result.
+    init : orthonormal factors to start from instead of the spectral start.
+    tolerance : stop when the norm of the projected core grows by less than this share of itself (``epsilon``).
+    max_iterations : stop after this many iterations in any case.
+
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.outer(rng.standard_normal(8), rng.standard_normal(9))
+    >>> cells = rng.integers((8, 9), size=(20_000, 2))
+    >>> ledger = Ledger((8, 9)); ledger.add(cells, truth[tuple(cells.T)])
+    >>> fit = complete(ledger, rank=1)
+    >>> bool(np.linalg.norm(fit.full() - truth) < 0.1 * np.linalg.norm(truth)), fit.info.converged
+    (True, True)
+    """
+    check_positive(tolerance, "tolerance")
+    check_count(max_iterations, "max_iterations")
+    resolved = resolve_rank(rank, ledger.shape)
+    ranks = choose_rank(ledger, probabilities) if resolved is None else resolved
+    draws = _weigh(ledger, probabilities)
+    if init is None:
+        factors = [_leading(draws, j, r)[1] for j, r in enumerate(ranks)]
+    else:
+        factors = [np.asarray(U, dtype=np.float64) for U in init]
+        expected = [(p, r) for p, r in zip(ledger.shape, ranks, strict=True)]
+        if [U.shape for U in factors] != expected:
+            raise ValueError(f"init has shapes {[U.shape for U in factors]}; rank {ranks} needs {expected}")
+    norm = float(np.linalg.norm(_project(draws, factors)))
+    increments: list[float] = []
+    converged = False
+    while not converged and len(increments) < max_iterations:
+        for j, r in enumerate(ranks):
+            factors[j] = np.linalg.svd(_project_others(draws, factors, j), full_matrices=False)[0][:, :r]
+        grown = float(np.linalg.norm(_project(draws, factors)))
+        increments.append(grown - norm)
+        converged = grown - norm <= tolerance * grown
+        norm = grown
+    info = CompletionInfo(ranks, len(increments), tuple(increments), converged)
+    return Completion(_project(draws, factors), tuple(factors), 0.0, info)
+
+
+def _project(draws: _Draws, factors: Sequence[Floats]) -> Floats:
+    """Return ``X_ini x_1 U_1^T .. x_d U_d^T``, shape (r_1, .., r_d)."""
+    ranks = tuple(U.shape[1] for U in factors)
+    return np.asarray(draws.values @ outer_rows(factors, draws.cells)).reshape(ranks)
+
+
+def _project_others(draws: _Draws, factors: Sequence[Floats], mode: int) -> Floats:
+    """Return the mode-j unfolding of ``X_ini`` projected on all other factors, shape (p_j, prod of other r)."""
+    H = outer_rows(factors, draws.cells, skip=mode) * draws.values[:, None]
+    rows, size = draws.cells[:, mode], draws.shape[mode]
+    return np.stack([np.bincount(rows, weights=column, minlength=size) for column in H.T], axis=1)

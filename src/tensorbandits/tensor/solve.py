@@ -1,0 +1,54 @@
+"""Weighted least squares for Tucker models, one block at a time: the rows of a factor, then the core.
+
+The data are *weighted cells*: per cell a precision ``w`` and a weighted target ``w * y``. Plain rewards
+have ``w = N / sigma^2`` and target ``Y / sigma^2``; a model that redraws either per sweep uses the same code.
+
+Notation
+--------
+cells (n, d), weight (n,), target (n,)     z_c (r_j,)  what multiplies the row of mode j at cell c
+A (p_j, r_j, r_j), b (p_j, r_j)            normal equations of all rows of mode j
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorly as tl
+from numpy.typing import NDArray
+
+from tensorbandits.tensor.tucker import Floats, Ints, outer_rows
+
+
+def row_equations(
+    core: Floats, factors: Sequence[Floats], mode: int, cells: Ints, weight: Floats, target: Floats
+) -> tuple[Floats, Floats]:
+    """Return the normal equations ``A`` (p, r, r) and ``b`` (p, r) of the rows of one mode, given the rest."""
+    Z = outer_rows(factors, cells, skip=mode) @ tl.unfold(core, mode).T  # (n, r)
+    size, r = factors[mode].shape
+    index = cells[:, mode]
+    A = np.empty((size, r, r))
+    b = np.empty((size, r))
+    for a in range(r):
+        b[:, a] = np.bincount(index, weights=Z[:, a] * target, minlength=size)
+        for c in range(a + 1):
+            A[:, a, c] = A[:, c, a] = np.bincount(index, weights=Z[:, a] * Z[:, c] * weight, minlength=size)
+    return A, b
+
+
+def core_equations(factors: Sequence[Floats], cells: Ints, weight: Floats, target: Floats) -> tuple[Floats, Floats]:
+    """Return the normal equations of the offset and the flattened core, ``A`` (1 + R, 1 + R) and ``b`` (1 + R,)."""
+    F = np.hstack([np.ones((len(cells), 1)), outer_rows(factors, cells)])
+    return F.T @ (F * weight[:, None]), F.T @ target
+
+
+def solve_spd(A: Floats, b: Floats, noise: NDArray[np.float64] | None = None) -> Floats:
+    """Solve (batches of) symmetric positive definite systems.
+
+    With standard normal ``noise`` of the shape of ``b``, draw from N(A^-1 b, A^-1) instead.
+    """
+    L = np.linalg.cholesky(A)
+    half = np.linalg.solve(L, b[..., None])
+    if noise is not None:
+        half = half + noise[..., None]
+    return np.asarray(np.linalg.solve(np.swapaxes(L, -1, -2), half)[..., 0])

@@ -1,0 +1,159 @@
+"""Tucker tensors: values at cells, the full array, and the best cell.
+
+Notation
+--------
+d           number of modes                      U_j (p_j, r_j)   factor of mode j
+p_j, r_j    size and rank of mode j              S (r_1 .. r_d)   core
+cells       integer array (n, d)                 X = S x_1 U_1 .. x_d U_d + offset
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorly as tl
+from numpy.typing import NDArray
+from scipy.linalg import null_space
+from tensorly.tenalg import multi_mode_dot
+
+from tensorbandits.checks import Cell
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK = 2**20  # numbers held at once while looking for the best cell
+
+
+@dataclass(frozen=True)
+class Tucker:
+    """A tensor of low Tucker rank, plus a constant.
+
+    ``core`` has shape (r_1, .., r_d), ``factors[j]`` has shape (p_j, r_j).
+
+    >>> ones = Tucker(np.ones((1, 1)), (np.ones((2, 1)), np.arange(3.0)[:, None]), offset=0.5)
+    >>> ones.full().tolist()
+    [[0.5, 1.5, 2.5], [0.5, 1.5, 2.5]]
+    >>> ones.best(), ones.best({1: 0})
+    ((0, 2), (0, 0))
+    """
+
+    core: Floats
+    factors: tuple[Floats, ...]
+    offset: float = 0.0
+
+    @property
+    def shape(self) -> Cell:
+        """The number of levels of each mode."""
+        return tuple(len(U) for U in self.factors)
+
+    @property
+    def rank(self) -> Cell:
+        """The Tucker rank per mode."""
+        return self.core.shape
+
+    def full(self) -> Floats:
+        """Return all values as an array of shape (p_1, .., p_d)."""
+        return np.asarray(multi_mode_dot(self.core, list(self.factors))) + self.offset
+
+    def at(self, cells: Ints) -> Floats:
+        """Return the values at cells (n, d), shape (n,)."""
+        return np.asarray(outer_rows(self.factors, cells) @ self.core.ravel()) + self.offset
+
+    def best(self, fixed: Mapping[int, int] | None = None) -> Cell:
+        """Return the cell of largest value among those with the given levels; ties go to the lowest index."""
+        fixed = fixed or {}
+        free = [j for j in range(len(self.factors)) if j not in fixed]
+        core = self.core
+        for j in sorted(fixed, reverse=True):
+            core = np.tensordot(self.factors[j][fixed[j]], core, axes=(0, j))
+        cell = _argmax(core, [self.factors[j] for j in free])
+        result = dict(fixed) | dict(zip(free, cell, strict=True))
+        return tuple(int(result[j]) for j in range(len(self.factors)))
+
+
+def _argmax(core: Floats, factors: Sequence[Floats]) -> Cell:
+    """Return the index of the largest entry of ``core x_1 factors[0] ..``, holding one block of it at a time."""
+    shape = tuple(len(U) for U in factors)
+    rest = np.asarray(core)
+    for j, U in enumerate(factors[1:], start=1):
+        rest = np.moveaxis(np.tensordot(U, rest, axes=(1, j)), 0, j)
+    rest = rest.reshape(core.shape[0], -1)
+    rows = max(1, _BLOCK // rest.shape[1])
+    best_value, best_index = -math.inf, 0
+    for start in range(0, shape[0], rows):
+        block = factors[0][start : start + rows] @ rest
+        index = int(block.argmax())
+        value = float(block.flat[index])
+        if value > best_value:
+            best_value, best_index = value, start * rest.shape[1] + index
+    return tuple(int(i) for i in np.unravel_index(best_index, shape))
+
+
+def best_cell(tensor: Tucker | Floats, fixed: Mapping[int, int] | None = None) -> Cell:
+    """Return the best cell of a Tucker tensor or of a full array, given fixed context levels.
+
+    >>> best_cell(np.array([[1.0, 2.0], [4.0, 3.0]]), {0: 0})
+    (0, 1)
+    """
+    if isinstance(tensor, Tucker):
+        return tensor.best(fixed)
+    fixed = fixed or {}
+    index = tuple(fixed.get(j, slice(None)) for j in range(tensor.ndim))
+    free = iter(np.unravel_index(int(tensor[index].argmax()), tensor[index].shape))
+    return tuple(int(fixed[j]) if j in fixed else int(next(free)) for j in range(tensor.ndim))
+
+
+def values_at(tensor: Tucker | Floats, cells: Ints) -> Floats:
+    """Return the values of a Tucker tensor or of a full array at cells (n, d)."""
+    return tensor.at(cells) if isinstance(tensor, Tucker) else np.asarray(tensor[tuple(cells.T)])
+
+
+def outer_rows(factors: Sequence[Floats], cells: Ints, skip: int | None = None) -> Floats:
+    """Return, per cell, the outer product of its factor rows, flattened in C order: shape (n, prod r_j).
+
+    With ``skip`` that mode is left out, so that the result times ``unfold(core, skip).T`` is what
+    multiplies the row of mode ``skip``.
+    """
+    result = np.ones((len(cells), 1))
+    for j, U in enumerate(factors):
+        if j != skip:
+            result = (result[:, :, None] * U[cells[:, j]][:, None, :]).reshape(len(cells), result.shape[1] * U.shape[1])
+    return result
+
+
+def inner_product(one: Tucker, two: Tucker) -> float:
+    """Return the sum of products of all entries of two tensors of one shape, offsets left out, without forming them.
+
+    >>> ones = Tucker(np.ones((1, 1)), (np.ones((2, 1)), np.ones((3, 1))))
+    >>> inner_product(ones, ones)
+    6.0
+    """
+    mixed = multi_mode_dot(one.core, [V.T @ U for U, V in zip(one.factors, two.factors, strict=True)])
+    return float((np.asarray(mixed) * two.core).sum())
+
+
+def orthogonal_complement(U: Floats) -> Floats:
+    """Return an orthonormal basis (p, p - r) of the complement of the column space of ``U`` (p, r).
+
+    >>> orthogonal_complement(np.array([[1.0], [0.0]])).shape
+    (2, 1)
+    """
+    if U.shape[0] == U.shape[1]:
+        return np.zeros((U.shape[0], 0))
+    return np.asarray(null_space(U.T))
+
+
+def rotation(U: Floats) -> Floats:
+    """Return the orthogonal matrix ``[U, U_perp]`` (p, p) of an orthonormal ``U`` (p, r)."""
+    return np.hstack([U, orthogonal_complement(U)])
+
+
+def smallest_singular_values(tensor: Tucker) -> Floats:
+    """Return the smallest of the leading ``r_j`` singular values of each unfolding, shape (d,).
+
+    The offset is left out, and the factors must be orthonormal, as completion returns them.
+    """
+    return np.array([np.linalg.svd(tl.unfold(tensor.core, j), compute_uv=False).min() for j in range(tensor.core.ndim)])

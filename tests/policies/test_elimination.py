@@ -1,0 +1,385 @@
+"""Tensor elimination against a dense ridge regression in the rotated basis, written out with no shortcut."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from tensorly.tenalg import multi_mode_dot
+
+from tensorbandits import theory
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.base import Policy
+from tensorbandits.policies.elimination import TensorElimination
+from tensorbandits.policies.subspace import SubspaceRidge, noise_level
+from tensorbandits.tensor.tucker import rotation
+
+CASES = [((4, 3, 5), (2, 1, 2)), ((5, 6), (2, 2)), ((3, 4, 2, 3), (1, 2, 2, 1)), ((2, 5, 3), (2, 2, 1))]
+
+
+def random_factors(shape, rank, rng):
+    return tuple(np.linalg.qr(rng.standard_normal((p, r)))[0] for p, r in zip(shape, rank, strict=True))
+
+
+def inside_mask(shape, rank):
+    indices = np.indices(shape).reshape(len(shape), -1)
+    return (indices < np.array(rank)[:, None]).any(axis=0)
+
+
+def rotated_arms(factors, shape):
+    """Row i is arm i in the basis [U_j, U_j_perp], the vectorised outer product of the paper."""
+    if not factors:
+        return np.eye(math.prod(shape))
+    result = np.ones((1, 1))
+    for U in factors:
+        result = np.kron(result, rotation(U))
+    return result
+
+
+class DenseElimination:
+    """Algorithm 1 after the exploration, with an explicit V over all rotated coordinates."""
+
+    def __init__(self, policy, history, issued):
+        ridge = policy._ridge
+        self.arms = rotated_arms(ridge.factors, ridge.shape)
+        inside = np.ones(len(self.arms), dtype=bool)
+        if ridge.factors:
+            inside = inside_mask(ridge.shape, [U.shape[1] for U in ridge.factors])
+        self.penalty = np.diag(np.where(inside, ridge.lambda_1, ridge.lambda_2))
+        self.q = int(inside.sum())
+        self.policy, self.history, self.issued = policy, history, issued
+        self.active = np.arange(len(self.arms))
+        self.phase, self.pulled, self.told = 1, 0, []
+        self.open()
+
+    def open(self):
+        data = self.history if self.policy.reuse_data else []
+        self.pulled, self.opened, self.told = 0, self.issued, []
+        self.V = self.penalty + sum((self.outer(arm) for arm, _ in data), np.zeros_like(self.penalty))
+
+    def outer(self, arm):
+        return np.outer(self.arms[arm], self.arms[arm])
+
+    def solve(self, data):
+        V = self.penalty + sum((self.outer(arm) for arm, _ in data), np.zeros_like(self.penalty))
+        b = np.linalg.solve(V, sum((self.arms[arm] * y for arm, y in data), np.zeros(len(V))))
+        return self.arms @ b, self.widths(V)
+
+    def widths(self, V):
+        return np.sqrt(np.einsum("ij,ji->i", self.arms, np.linalg.solve(V, self.arms.T)))
+
+    def length(self):
+        if not self.policy.reuse_data:
+            return 2 ** (self.phase - 1)
+        return max(1, math.ceil(0.1 * self.opened))
+
+    def ask(self):
+        if len(self.active) > 1 and self.pulled >= self.length():
+            self.close()
+        self.issued += 1
+        if len(self.active) == 1:
+            return self.active[0]
+        squares = self.widths(self.V)[self.active] ** 2
+        arm = self.active[(squares >= (1 - 1e-10) * squares.max()).argmax()]  # ties to the lowest index
+        self.V = self.V + self.outer(arm)
+        self.pulled += 1
+        return arm
+
+    def close(self):
+        data = self.history if self.policy.reuse_data else self.told
+        if not self.policy.reuse_data or len(data) >= max(10, self.q):
+            mean, width = self.solve(data)
+            mean, width = mean[self.active], self.policy.confidence * self.policy.noise * width[self.active]
+            self.active = self.active[mean + width >= (mean - width).max()]
+        self.phase += 1
+        self.open()
+
+    def tell(self, arm, reward):
+        self.told.append((arm, reward))
+
+
+def low_rank(shape, rank, rng):
+    core = rng.standard_normal(rank)
+    return np.asarray(multi_mode_dot(core, [rng.standard_normal(s) for s in zip(shape, rank, strict=True)]))
+
+
+@pytest.mark.parametrize(("shape", "rank"), CASES)
+def test_the_rotated_problem_gives_each_arm_its_mean(shape, rank):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape)
+    factors = random_factors(shape, rank, rng)
+    Y = multi_mode_dot(X, [rotation(U).T for U in factors])
+    np.testing.assert_allclose(rotated_arms(factors, shape) @ Y.ravel(), X.ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "rank"), CASES)
+def test_q_counts_the_coordinates_inside(shape, rank):
+    mask = inside_mask(shape, rank)
+    ridge = SubspaceRidge(shape, random_factors(shape, rank, np.random.default_rng(0)), 0.1, 1.0)
+    assert mask.sum() == theory.inside_coordinates(shape, rank) == ridge.inside
+
+
+@pytest.mark.parametrize(("shape", "rank"), [*CASES, ((6,), ())])
+@pytest.mark.parametrize("penalties", [(0.1, 0.9), (0.5, 0.2), (0.3, 0.3)])
+def test_ridge_equals_the_dense_rotated_solution(shape, rank, penalties):
+    rng = np.random.default_rng(1)
+    K = math.prod(shape)
+    factors = random_factors(shape, rank, rng) if rank else ()
+    inside = inside_mask(shape, rank) if rank else np.ones(K, dtype=bool)
+    A = rotated_arms(factors, shape)
+    counts = rng.integers(0, 4, K).astype(float)
+    sums = counts * rng.standard_normal(K)
+    V = np.diag(np.where(inside, *penalties)) + A.T @ (A * counts[:, None])
+    covariance = A @ np.linalg.solve(V, A.T)
+    arms = rng.permutation(K)[: K // 2 + 1]
+
+    fit = SubspaceRidge(shape, factors, *penalties).given(counts, sums)
+    mean, variance = fit.at(arms)
+    np.testing.assert_allclose(mean, (covariance @ sums)[arms], atol=1e-10)
+    np.testing.assert_allclose(fit.mean(arms), (covariance @ sums)[arms], atol=1e-10)
+    np.testing.assert_allclose(variance, covariance.diagonal()[arms], atol=1e-10)
+    np.testing.assert_allclose(fit.covariance(arms), covariance[np.ix_(arms, arms)], atol=1e-10)
+
+
+def test_ridge_without_data_is_its_penalty():
+    ridge = SubspaceRidge((4, 3), random_factors((4, 3), (2, 2), np.random.default_rng(0)), 0.1, 0.7)
+    arms = np.arange(12)
+    fit = ridge.given(np.zeros(12), np.zeros(12))
+    np.testing.assert_allclose(fit.covariance(arms), ridge.prior(arms, arms))
+    np.testing.assert_allclose(fit.at(arms)[1], ridge.prior_variance(arms))
+    assert not fit.mean(arms).any()
+
+
+def play(policy, X, rounds, seed=0, noise=1.0, lost=0.0, latest=0, compare=False):
+    """Play with rewards lost or late; return the cells, and compare each with the dense oracle if asked to."""
+    rng = np.random.default_rng(seed)
+    waiting, history, cells, oracle = [], [], [], None
+    for t in range(rounds):
+        cell = policy.ask()
+        cells.append(cell)
+        if compare and policy._ridge is not None and t < policy.horizon:
+            oracle = oracle or DenseElimination(policy, history, t)
+            agree(policy, oracle, cell, t)
+        reward = float(X[cell]) + noise * float(rng.standard_normal())
+        delay = int(rng.integers(latest + 1))
+        if rng.random() >= lost:
+            waiting.append((t + delay, cell, reward))
+        due = [item for item in waiting if item[0] <= t]
+        waiting = [item for item in waiting if item[0] > t]
+        for _, told, value in due:
+            policy.tell(told, value)
+            history.append((int(np.ravel_multi_index(told, X.shape)), value))
+            if oracle:
+                oracle.tell(*history[-1])
+    return cells
+
+
+def agree(policy, oracle, cell, t):
+    assert oracle.ask() == np.ravel_multi_index(cell, policy.shape), f"round {t}"
+    assert policy._active.tolist() == oracle.active.tolist()
+    if len(oracle.active) > 1:
+        widths = oracle.widths(oracle.V)[oracle.active]
+        np.testing.assert_allclose(np.sqrt(policy._W.diagonal()), widths, atol=1e-9)
+    if t % 20 == 0:
+        cells = np.stack(np.unravel_index(np.arange(math.prod(policy.shape)), policy.shape), axis=1)
+        np.testing.assert_allclose(policy.estimate(cells), oracle.solve(oracle.history)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("reuse_data", [True, False])
+@pytest.mark.parametrize(("lost", "latest"), [(0.0, 0), (0.2, 9)])
+@pytest.mark.parametrize(
+    ("shape", "rank"), [((4, 3, 5), (2, 1, 2)), ((5, 6), 2), ((7,), 1), ((3, 1, 4, 1), 1), ((1, 5, 1), 1)]
+)
+def test_pulls_equal_the_dense_algorithm(shape, rank, reuse_data, lost, latest):
+    X = 2.0 * low_rank(shape, tuple(min(2, p) for p in shape), np.random.default_rng(3))
+    policy = TensorElimination(shape, rank, horizon=160, exploration=12, reuse_data=reuse_data, noise=1.0, seed=1)
+    play(policy, X, 170, lost=lost, latest=latest, compare=True)
+    assert len(policy._active) < math.prod(shape)
+
+
+def test_default_and_paper_lengths_of_phases():
+    X = np.zeros((4, 4))
+    ours = TensorElimination((4, 4), 1, horizon=400, exploration=100, seed=0)
+    play(ours, X, 105)
+    assert (ours._phase, ours._length()) == (1, 11)
+    paper = TensorElimination.paper((4, 4), 1, horizon=400, exploration=100, confidence=9.0, seed=0)
+    play(paper, X, 104 + 1 + 2 + 4 + 3)
+    assert (paper._phase, paper._length(), len(paper._pulls)) == (4, 8, 3)
+
+
+@pytest.mark.parametrize("confidence", [1.5, "theory"])
+@pytest.mark.parametrize("factor", [2.0**30, 2.0**-30])
+@pytest.mark.parametrize("arguments", [{}, {"reuse_data": False}, {"rank": "auto"}])
+def test_scale_of_rewards_changes_nothing(confidence, factor, arguments):
+    X = low_rank((5, 4, 4), (2, 2, 2), np.random.default_rng(0))
+    make = {"rank": 2, "horizon": 300, "confidence": confidence, "seed": 3} | arguments
+    plain, scaled = TensorElimination((5, 4, 4), **make), TensorElimination((5, 4, 4), **make)
+    assert play(plain, X, 310) == play(scaled, factor * X, 310, noise=factor)
+    cells = np.argwhere(np.ones((5, 4, 4)))
+    np.testing.assert_array_equal(factor * plain.estimate(cells), scaled.estimate(cells))
+
+
+@pytest.mark.parametrize("rounds", [10, 40, 75, 130, 290])
+@pytest.mark.parametrize("reuse_data", [True, False])
+def test_a_restored_policy_goes_on_identically(rounds, reuse_data):
+    X = low_rank((5, 4, 3), (2, 2, 2), np.random.default_rng(0))
+    policy = TensorElimination((5, 4, 3), 2, horizon=280, reuse_data=reuse_data, confidence=0.8, seed=5)
+    play(policy, X, rounds, lost=0.1)
+    twin = Policy.from_state_dict(copy.deepcopy(policy.state_dict()))
+    assert twin.best() == policy.best()
+    assert play(policy, X, 150, seed=1) == play(twin, X, 150, seed=1)
+    np.testing.assert_array_equal(policy.estimate([[0, 0, 0], [4, 3, 2]]), twin.estimate([[0, 0, 0], [4, 3, 2]]))
+
+
+@pytest.mark.parametrize("rounds", [0, 10, 120])
+def test_looking_changes_nothing(rounds):
+    X = low_rank((5, 4), (2, 2), np.random.default_rng(0))
+    one, other = (TensorElimination((5, 4), 2, horizon=200, seed=0) for _ in range(2))
+    play(one, X, rounds)
+    play(other, X, rounds)
+    for _ in range(3):
+        one.best(), one.estimate([[0, 0], [4, 3]])
+    assert play(one, X, 80, seed=1) == play(other, X, 80, seed=1)
+
+
+def test_finds_the_best_arm_and_stays_with_it():
+    X = 5.0 * np.einsum("i,j,k", [0.2, 1.0, -0.5, 0.1, 0.0], [1.0, 0.3, -1.0, 0.5], [-0.3, 0.2, 1.0, 0.6])
+    policy = TensorElimination((5, 4, 4), 1, horizon=600, seed=0)
+    cells = play(policy, X, 650)
+    assert set(cells[-100:]) == {(1, 0, 2)} == {policy.best()}
+    assert policy._active.tolist() == [np.ravel_multi_index((1, 0, 2), (5, 4, 4))]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3.0, 1e9, 1e-9])
+@pytest.mark.parametrize("shape", [(4, 3, 2), (5,), (1, 1), (2, 2, 2, 2, 2, 2)])
+def test_constant_rewards_work(value, shape):
+    policy = TensorElimination(shape, 2, horizon=150, seed=0)
+    play(policy, np.full(shape, value), 160, noise=0.0)
+    assert np.isfinite(policy.estimate([policy.best()])).all()
+
+
+def test_no_reward_at_all_works():
+    policy = TensorElimination((4, 5), 2, horizon=100, seed=0)
+    cells = [policy.ask() for _ in range(120)]
+    assert len(cells) == 120
+    assert policy._phase > 0
+    assert policy.best() == (0, 0)
+    assert not policy.estimate([[1, 1]]).any()
+
+
+def test_a_reward_nobody_asked_for_counts_but_not_in_the_completion():
+    policy = TensorElimination((4, 5), 1, horizon=100, seed=0)
+    policy.tell((0, 0), 5.0)
+    assert (policy.ledger.rounds, policy._explored.rounds) == (1, 0)
+    cell = policy.ask()
+    policy.tell(cell, 1.0)
+    policy.tell(cell, 1.0)
+    assert (policy.ledger.rounds, policy._explored.rounds) == (3, 1)
+
+
+def test_a_late_reward_joins_the_open_phase():
+    policy = TensorElimination((4, 5), 1, horizon=100, exploration=5, reuse_data=False, noise=1.0, seed=0)
+    first = policy.ask()
+    while policy._ridge is None:
+        cell = policy.ask()
+    policy.tell(first, 2.0)
+    assert policy._explored.rounds == 0
+    assert policy._told[:, np.ravel_multi_index(first, (4, 5))].tolist() == [1.0, 2.0]
+    policy.tell(cell, 1.0)
+    assert policy._told[0].sum() == 2
+
+
+def test_weights_steer_the_exploration():
+    weights = [[8, 1, 1], [1, 1, 1, 7]]
+    policy = TensorElimination((3, 4), 1, horizon=1000, initial=300, exploration=0, weights=weights, seed=0)
+    cells = play(policy, np.ones((3, 4)), 300)
+    assert 0.7 < np.mean([cell[0] == 0 for cell in cells]) < 0.9
+    assert 0.6 < np.mean([cell[1] == 3 for cell in cells]) < 0.8
+    estimates = policy.estimate(np.argwhere(np.ones((3, 4))))
+    assert np.abs(estimates.mean() - 1.0) < 0.3
+
+
+def test_exploration_goes_on_until_the_rewards_say_it_is_enough():
+    X = 0.3 * low_rank((8, 8, 8), (2, 2, 2), np.random.default_rng(0))
+    policy = TensorElimination((8, 8, 8), 2, horizon=4000, seed=0)
+    s_1 = theory.initial_rounds((8, 8, 8), 2)
+    assert policy._target == s_1
+    while policy._ridge is None:
+        play(policy, X, 1, seed=policy._issued)
+    assert s_1 < policy._issued <= 2001
+    known = TensorElimination((8, 8, 8), 2, horizon=4000, sigma=(9.0, 9.0, 9.0))
+    assert known._target == s_1 + theory.exploration_rounds((8, 8, 8), 2, 4000, (9.0, 9.0, 9.0))
+
+
+def test_noise_is_estimated_within_cells():
+    rng = np.random.default_rng(0)
+    ledger = Ledger((10,))
+    ledger.add(np.repeat(np.arange(10), 20)[:, None], np.repeat(100.0 * np.arange(10), 20) + rng.standard_normal(200))
+    assert 0.8 < noise_level(ledger) ** 2 - 2 * ledger.variance / 192 < 1.3
+    assert noise_level(Ledger((3,))) == 0.0
+
+
+def test_paper_values():
+    policy = TensorElimination.paper((5, 5), 2, horizon=500, c_0=0.3)
+    assert not policy.reuse_data
+    assert (policy.noise, policy.lambda_1, policy.C_0, policy.c_0) == (1.0, 0.1, 1.0, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"horizon": 0}, "horizon is 0"),
+        ({"horizon": 2.5}, "whole number"),
+        ({"context": (0,)}, "takes no context"),
+        ({"rank": 0}, "rank is 0"),
+        ({"rank": (2, 2, 5)}, "mode 2 is 5"),
+        ({"rank": (3, 1, 1)}, "no tensor has rank"),
+        ({"rank": "many"}, "auto"),
+        ({"confidence": "practice"}, "theory"),
+        ({"confidence": -1.0}, "confidence is -1"),
+        ({"growth": "slow"}, "doubling"),
+        ({"growth": 0.0}, "growth is 0"),
+        ({"lambda_1": 0}, "lambda_1 is 0"),
+        ({"lambda_2": math.inf}, "lambda_2 is inf"),
+        ({"C_0": -1}, "C_0 is -1"),
+        ({"c_0": math.nan}, "c_0 is nan"),
+        ({"initial": -1}, "initial is -1"),
+        ({"exploration": 1.5}, "exploration is 1.5"),
+        ({"sigma": (1.0,)}, "one number above 0 per mode"),
+        ({"sigma": (1.0, 0.0, 1.0)}, "sigma of mode 1"),
+        ({"noise": 0.0}, "noise is 0"),
+        ({"delta": 1.5}, "probability"),
+        ({"weights": [[1, 1]]}, "1 weight vectors given for 3 modes"),
+        ({"shape": (4, 0, 3)}, "mode 1 has size 0"),
+        ({"shape": (30, 30, 30)}, r"27000 cells.*5.83 GB.*TensorThompsonSampling"),
+        ({"horizon": 8}, r"s_1 = 11 .*at least 12"),
+        ({"horizon": 60, "exploration": 50}, r"n_1 = 50 .*at least 62"),
+        ({"horizon": 20, "sigma": (0.5, 0.5, 0.5)}, r"horizon is 20.*at least \d+"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        TensorElimination(**({"shape": (4, 5, 3), "rank": 2, "horizon": 500} | arguments))
+
+
+def test_the_horizon_asked_for_is_the_shortest_that_is_accepted():
+    make = {"shape": (4, 5, 3), "rank": 2, "sigma": (0.5, 0.5, 0.5)}
+    with pytest.raises(ValueError, match="at least") as error:
+        TensorElimination(horizon=20, **make)
+    needed = int(str(error.value).split("at least ")[1].split(",")[0])
+    TensorElimination(horizon=needed, **make)
+    with pytest.raises(ValueError, match=f"at least {needed}"):
+        TensorElimination(horizon=needed - 1, **make)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", None])
+def test_bad_rewards_leave_the_policy_as_it_was(reward):
+    policy = TensorElimination((4, 5), 1, horizon=100, seed=0)
+    cell = policy.ask()
+    with pytest.raises((ValueError, TypeError)):
+        policy.tell(cell, reward)
+    with pytest.raises(ValueError, match="levels"):
+        policy.tell((0,), 1.0)
+    with pytest.raises(ValueError, match="without context"):
+        policy.ask((1,))
+    assert (policy.ledger.rounds, policy._explored.rounds, policy._pending.sum()) == (0, 0, 1)

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from tensorbandits import Ledger, TensorEnvironment, TensorEpochGreedy, complete, simulate, theory
+
+
+def test_the_papers_schedule_is_followed_round_by_round():
+    """``s_1`` uniform rounds, then in epoch k first ``s_2k`` greedy rounds and then one uniform round."""
+    shape, C_2 = (4, 4, 4), 60.0
+    policy = TensorEpochGreedy.paper(shape, 2, C_2=C_2, seed=0)
+    s_1 = theory.initial_rounds(shape, 2)
+    expected = [True] * s_1
+    for k in range(8):
+        expected += [False] * theory.exploitation_rounds(k, shape, 2, s_1=s_1, C_2=C_2) + [True]
+    explored = []
+    for _ in expected:
+        before = policy._pending.copy()
+        cell = policy.ask()
+        explored.append(policy._pending != before)
+        policy.tell(cell, float(sum(cell)))
+    assert explored == expected
+    assert expected.count(False) > 16
+
+
+def test_only_uniform_rounds_feed_the_completion():
+    mean = np.random.default_rng(0).standard_normal((4, 3, 3))
+    policy = TensorEpochGreedy((4, 3, 3), 2, seed=1)
+    uniform = Ledger((4, 3, 3))
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        before = sum(policy._pending.values())
+        cell = policy.ask()
+        reward = mean[cell] + rng.standard_normal()
+        if sum(policy._pending.values()) > before:
+            uniform.add(cell, reward)
+        policy.tell(cell, reward)
+    policy.tell((0, 0, 0), 100.0)
+    assert policy.explored == uniform
+    assert 10 < uniform.rounds < 200
+    np.testing.assert_array_equal(policy.estimate([(1, 1, 1)]), complete(uniform, 2).at(np.array([(1, 1, 1)])))
+    assert policy.best() == complete(uniform, 2).best()
+
+
+def test_a_late_uniform_reward_still_counts_as_uniform():
+    policy = TensorEpochGreedy((3, 3), 1, initial=5, seed=0)
+    cells = [policy.ask() for _ in range(30)]
+    assert policy.explored.rounds == 0
+    for cell in reversed(cells):
+        policy.tell(cell, 1.0)
+    assert policy.ledger.rounds == 30
+    assert 5 <= policy.explored.rounds < 30
+    assert not policy._pending
+
+
+def test_skewed_contexts_do_not_bias_the_completion():
+    """A context seen 8 times as often as another must not look 8 times as large."""
+    mean = np.outer([1.0, 1.0, 1.0], [1.0, 2.0, 3.0, -1.0])
+    env = TensorEnvironment(mean, noise=0.3, context=(0,), context_weights=[[0.8, 0.1, 0.1]], seed=0)
+    policy = TensorEpochGreedy((3, 4), 1, context=(0,), initial=20_000, seed=0)
+    simulate(policy, env, 20_000)
+    cells = np.array(list(np.ndindex(3, 4)))
+    np.testing.assert_allclose(policy.estimate(cells), mean.ravel(), atol=0.2)
+
+
+def test_weighted_exploration_is_weighted_back():
+    mean = np.outer([1.0, 2.0], [1.0, -1.0, 3.0])
+    weights = [[0.8, 0.2], [0.6, 0.3, 0.1]]
+    policy = TensorEpochGreedy((2, 3), 1, initial=20_000, weights=weights, seed=0)
+    simulate(policy, TensorEnvironment(mean, noise=0.3, seed=0), 20_000)
+    N = policy.explored.dense()[0]
+    np.testing.assert_allclose(N / N.sum(), np.outer(*weights), atol=0.02)
+    # A cell of probability 0.02 is drawn about 400 times, so that its weight alone is off by 5 % (one deviation).
+    np.testing.assert_allclose(policy.estimate(list(np.ndindex(2, 3))), mean.ravel(), rtol=0.2)
+    with pytest.raises(ValueError, match="weights of mode 1"):
+        TensorEpochGreedy((2, 3), 1, weights=[[1, 1], [1, 0, 1]])
+
+
+def test_the_measured_error_is_close_to_the_true_one_and_falls():
+    mean = 2.0 * np.einsum("i,j,k->ijk", *np.random.default_rng(0).standard_normal((3, 5)))
+    policy = TensorEpochGreedy((5, 5, 5), 1, initial=8000, seed=0)
+    env = TensorEnvironment(mean, seed=0)
+    assert policy.measured_error() == 1.0
+    simulate(policy, env, 500)
+    early = policy.measured_error()
+    simulate(policy, env, 7000)
+    late = policy.measured_error()
+    cells = np.array(list(np.ndindex(5, 5, 5)))
+    true = np.linalg.norm(policy.estimate(cells) - mean.ravel()) / np.linalg.norm(mean)
+    assert late < 0.5 * early
+    assert 0.4 * true < late < 2.5 * true
+
+
+def test_adaptive_exploration_dwindles():
+    mean = 3.0 * np.einsum("i,j,k->ijk", *np.random.default_rng(0).standard_normal((3, 4)))
+    policy = TensorEpochGreedy((4, 4, 4), 1, seed=0)
+    env = TensorEnvironment(mean, seed=0)
+    simulate(policy, env, 1000)
+    early = policy.explored.rounds / 1000
+    simulate(policy, env, 3000)
+    assert (policy.explored.rounds - 1000 * early) / 3000 < 0.6 * early
+
+
+def test_an_unknown_schedule_is_refused():
+    with pytest.raises(ValueError, match='allowed are "adaptive" and "paper"'):
+        TensorEpochGreedy((2, 2), 1, schedule="never")

@@ -1,0 +1,227 @@
+"""The frame of approximate Thompson sampling, and the two policies built on it."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.policies.ensemble import Member
+from tensorbandits.policies.thompson import sampling_rank
+from tensorbandits.tensor.als import objective, sweep
+
+PAPER_PROBLEM = {"p": 6, "signal": 1.0, "rank": 1}
+
+
+def test_the_frame_plays_the_best_cell_of_each_draw():
+    rng = np.random.default_rng(0)
+    tensors = [rng.standard_normal((3, 4)) for _ in range(20)]
+    queue = iter(tensors)
+    policy = tb.ApproximateThompsonSampling((3, 4), lambda ledger, rng: next(queue), context=(0,))
+    for tensor in tensors:
+        assert policy.ask((2,)) == (2, int(tensor[2].argmax()))
+
+
+def test_the_frame_with_the_exact_posterior_of_one_mode_matches_its_arm_frequencies():
+    ledger_means, counts = np.array([0.0, 0.5, 0.6]), np.array([3, 2, 1])
+
+    def oracle(ledger, rng):
+        N, Y, _ = ledger.dense()
+        return Y / (N + 1) + rng.standard_normal(3) / np.sqrt(N + 1)
+
+    policy = tb.ApproximateThompsonSampling((3,), oracle, seed=0, draws=4000)
+    for arm, (mean, n) in enumerate(zip(ledger_means, counts)):
+        policy.tell_many([(arm,)] * n, [mean] * n)
+    exact = np.random.default_rng(1).standard_normal((200_000, 3)) / np.sqrt(counts + 1)
+    exact += ledger_means * counts / (counts + 1)
+    shares = np.bincount(exact.argmax(axis=1)) / len(exact)
+    played = np.bincount([policy.ask()[0] for _ in range(4000)]) / 4000
+    np.testing.assert_allclose(played, shares, atol=0.03)
+    np.testing.assert_allclose([policy.propensity((i,)) for i in range(3)], shares, atol=0.03)
+
+
+def test_a_wrong_oracle_is_named():
+    with pytest.raises(TypeError, match=r"oracle\(ledger, rng\)"):
+        tb.ApproximateThompsonSampling((2, 2), "thompson")
+    with pytest.raises(ValueError, match=r"of shape \(3,\); it must return .* shape \(2, 2\)"):
+        tb.ApproximateThompsonSampling((2, 2), lambda ledger, rng: np.zeros(3)).ask()
+
+
+@pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
+def test_propensities_add_up_and_respect_context(kind):
+    policy = kind((3, 4, 2), 2, context=(0,), seed=0)
+    tb.simulate(
+        policy, tb.TensorEnvironment(np.random.default_rng(0).standard_normal((3, 4, 2)), context=(0,), seed=1), 60
+    )
+    for level in range(3):
+        total = sum(policy.propensity((level, i, j)) for i in range(4) for j in range(2))
+        assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
+def test_they_find_the_best_cell(kind):
+    """In each of 3 problems the cell believed best after 400 rounds is worth at least 90 % of the best."""
+    for seed in range(3):
+        mean = tb.paper_tensor(**PAPER_PROBLEM, seed=seed)
+        policy = kind(mean.shape, 1, seed=seed)
+        trace = tb.simulate(policy, tb.TensorEnvironment(mean, seed=seed), 400)
+        assert mean[policy.best()] >= 0.9 * mean.max()
+        assert trace.regret[-1] - trace.regret[-101] < 0.2 * 100 * mean.max()
+
+
+def test_rewards_need_not_be_centred():
+    mean = 50.0 + tb.paper_tensor(**PAPER_PROBLEM, seed=3)
+    for kind in (tb.TensorThompsonSampling, tb.TensorEnsembleSampling):
+        policy = kind(mean.shape, 1, seed=0)
+        tb.simulate(policy, tb.TensorEnvironment(mean, seed=0), 400)
+        assert mean[policy.best()] - 50 >= 0.8 * (mean.max() - 50)
+        assert policy.estimate([policy.best()])[0] == pytest.approx(mean[policy.best()], abs=0.5)
+
+
+def test_thompson_catches_up_after_a_batch():
+    """Told a whole log at once, it knows the best cell at the first ask."""
+    mean = tb.paper_tensor(**PAPER_PROBLEM, seed=1)
+    rng = np.random.default_rng(0)
+    cells = rng.integers(6, size=(5000, 3))
+    policy = tb.TensorThompsonSampling(mean.shape, 1, seed=0)
+    policy.tell_many(cells, mean[tuple(cells.T)] + rng.standard_normal(5000))
+    assert mean[policy.ask()] >= 0.85 * mean.max()
+    assert mean[policy.best()] >= 0.9 * mean.max()
+
+
+def test_thompson_learns_the_noise():
+    mean = tb.paper_tensor(**PAPER_PROBLEM, seed=1)
+    policy = tb.TensorThompsonSampling(mean.shape, 1, seed=0)
+    tb.simulate(policy, tb.TensorEnvironment(mean, noise=0.3, seed=0), 600)
+    assert policy.oracle.chain.noise_variance == pytest.approx(0.09, rel=0.35)
+    known = tb.TensorThompsonSampling(mean.shape, 1, noise=0.3, seed=0)
+    tb.simulate(known, tb.TensorEnvironment(mean, noise=0.3, seed=0), 20)
+    assert known.oracle.chain.noise_variance == pytest.approx(0.09)
+
+
+def test_automatic_ranks_keep_the_core_small():
+    assert sampling_rank("auto", (15, 15, 15)) == (4, 4, 4)
+    assert sampling_rank("auto", (15, 3, 15)) == (4, 3, 4)
+    assert sampling_rank("auto", (9,) * 6) == (2,) * 6
+    assert sampling_rank("auto", (9,)) == (1,)
+    assert sampling_rank("auto", (5,) * 12) == (1,) * 12
+    with pytest.raises(ValueError, match=r"core of 15625 entries.*lower the ranks"):
+        sampling_rank(5, (9,) * 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"noise": 0.0}, "noise is 0.0"),
+        ({"decay": 1.5}, "decay is 1.5"),
+        ({"decay": -1.0}, "decay is -1.0"),
+        ({"sweeps": 0}, "sweeps is 0"),
+        ({"max_sweeps": 1.5}, "max_sweeps is 1.5"),
+        ({"draws": 0}, "draws is 0"),
+    ],
+)
+def test_thompson_refuses_bad_arguments(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        tb.TensorThompsonSampling((3, 3), 1, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"ensemble_size": 0}, "ensemble_size is 0"),
+        ({"perturbation": -1.0}, "perturbation"),
+        ({"noise": float("nan")}, "noise is nan"),
+        ({"core_ridge": 0}, "core_ridge is 0"),
+        ({"prior_variance": [1.0]}, "1 entries for 2 modes"),
+        ({"prior_variance": 0.0}, "prior_variance is 0.0"),
+        ({"prior_mean": [np.zeros((3, 1))]}, r"prior_mean.*\(3, 1\), \(3, 1\)"),
+    ],
+)
+def test_the_ensemble_refuses_bad_arguments(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        tb.TensorEnsembleSampling((3, 3), 1, **arguments)
+
+
+def test_perturbations_drawn_late_have_the_law_of_those_drawn_at_once():
+    """A member that looks after 3, 4 and 5 rewards of a cell holds a sum of 12 standard normals."""
+    rng = np.random.default_rng(0)
+    sums = []
+    for _ in range(4000):
+        member = Member(None)
+        for counts in ([3.0], [7.0, 2.0], [12.0, 2.0, 1.0]):
+            last = member.perturb(np.array(counts), rng)
+        sums.append(last)
+    np.testing.assert_allclose(np.var(sums, axis=0), [12.0, 2.0, 1.0], rtol=0.1)
+    np.testing.assert_allclose(np.mean(sums, axis=0), 0.0, atol=0.2)
+    np.testing.assert_allclose(np.corrcoef(np.array(sums).T), np.eye(3), atol=0.06)
+
+
+def test_perturbations_stay_with_the_member():
+    """Looking again without new rewards changes nothing."""
+    rng = np.random.default_rng(0)
+    member = Member(None)
+    first = member.perturb(np.array([3.0, 1.0]), rng)
+    np.testing.assert_array_equal(member.perturb(np.array([3.0, 1.0]), rng), first)
+
+
+def test_an_update_of_the_paper_ensemble_lowers_the_papers_objective():
+    """The objective of the paper's section 4, summed over rounds as written there, falls with each update."""
+    shape = (4, 3, 3)
+    policy = tb.TensorEnsembleSampling.paper(shape, 2, ensemble_size=2, seed=0)
+    env = tb.TensorEnvironment(np.random.default_rng(0).standard_normal(shape), seed=0)
+    trace = tb.simulate(policy, env, 80)
+    oracle = policy.oracle
+    member = oracle.members[0]
+    anchor = oracle._anchor(member.prior, tb.policies.ensemble.Units(0.0, 1.0))
+    np.testing.assert_allclose([np.linalg.norm(U, axis=0) for U in member.prior.factors], 1.0)
+    np.testing.assert_array_equal(member.prior.core, np.ones((2, 2, 2)))
+
+    model = oracle.update(0, policy.ledger, np.random.default_rng(1))
+    weight = policy.ledger.counts
+    target = policy.ledger.totals + np.sqrt(0.1) * member.perturbation
+
+    def as_written(tensor):
+        """Rounds one by one; the perturbation of a round is its cell's sum shared evenly."""
+        share = dict(zip(map(tuple, policy.ledger.cells.tolist()), np.sqrt(0.1) * member.perturbation / weight))
+        loss = sum(
+            (y + share[tuple(c)] - tensor.at(np.array([c]))[0]) ** 2
+            for c, y in zip(trace.cells.tolist(), trace.rewards)
+        )
+        loss += sum(((U - M) ** 2).sum() for U, M in zip(tensor.factors, member.prior.factors))
+        return loss + 0.01 * ((tensor.core - 1.0) ** 2).sum()
+
+    after = sweep(model, anchor, policy.ledger.cells, weight, target)
+    drop = as_written(model) - as_written(after)
+    assert drop >= -1e-9
+    same = objective(model, anchor, policy.ledger.cells, weight, target) - objective(
+        after, anchor, policy.ledger.cells, weight, target
+    )
+    assert drop == pytest.approx(same, abs=1e-7)
+
+
+def test_prior_means_and_variances_are_used():
+    means = [np.full((5, 1), 2.0), np.full((4, 1), -3.0)]
+    policy = tb.TensorEnsembleSampling(
+        (5, 4), 1, prior_mean=means, prior_variance=[1e-6, 1e-6], intercept=False, seed=0
+    )
+    np.testing.assert_allclose(policy.estimate([(0, 0)]), -1 / np.sqrt(20), rtol=1e-2)
+
+
+def test_members_disagree_less_as_rewards_come_in():
+    mean = tb.paper_tensor(**PAPER_PROBLEM, seed=0)
+    policy = tb.TensorEnsembleSampling(mean.shape, 1, ensemble_size=20, seed=0)
+    env = tb.TensorEnvironment(mean, seed=0)
+    spread = []
+    for _ in range(2):
+        tb.simulate(policy, env, 300)
+        draws = policy._posterior_draws()
+        spread.append(np.std([draw.at(np.array([policy.best()]))[0] for draw in draws]))
+    assert spread[1] < spread[0]
+    assert policy.propensity(policy.best()) > 0.5
+
+
+def test_copies_do_not_share_state():
+    policy = tb.TensorThompsonSampling((3, 3), 1, seed=0)
+    policy.tell(policy.ask(), 1.0)
+    twin = copy.deepcopy(policy)
+    assert [policy.ask() for _ in range(5)] == [twin.ask() for _ in range(5)]

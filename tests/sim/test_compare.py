@@ -1,0 +1,184 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from tensorbandits.policies.base import Policy
+from tensorbandits.policies.ucb import VectorizedUCB
+from tensorbandits.sim.compare import Comparison, Job, Run, compare, markdown_table, run_job, run_jobs
+from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
+from tensorbandits.sim.plots import plot_regret
+
+
+class Random(Policy):
+    def _choose(self, levels):
+        fixed = self._fixed(levels)
+        return tuple(fixed.get(j, int(self._rng.integers(size))) for j, size in enumerate(self.shape))
+
+    def _best(self, levels):
+        return self._choose(levels)
+
+    def _estimate(self, cells):
+        return np.zeros(len(cells))
+
+
+SHAPE = (4, 4, 4)
+POLICIES = {"random": lambda seed: Random(SHAPE, seed=seed), "ucb": lambda seed: VectorizedUCB(SHAPE)}
+
+
+def environment(seed):
+    return TensorEnvironment(paper_tensor(4, seed=seed), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    worlds = {
+        "strong": lambda i: TensorEnvironment(paper_tensor(4, 0.8, seed=i), seed=i),
+        "weak": environment,
+    }
+    return compare(POLICIES, worlds, horizon=700, replications=4)
+
+
+def test_runs_come_in_order_with_about_500_points(comparison):
+    assert [(r.environment, r.policy, r.replication) for r in comparison.runs] == [
+        (world, name, i) for world in ("strong", "weak") for name in ("random", "ucb") for i in range(4)
+    ]
+    for run in comparison.runs:
+        assert 400 < len(run.rounds) <= 500
+        assert (run.rounds[0], run.rounds[-1]) == (1, 700)
+        assert (np.diff(run.regret) >= 0).all()
+
+
+def test_a_policy_name_and_its_place_do_not_change_its_results(comparison):
+    alone = compare({"other name": POLICIES["random"]}, environment, horizon=700, replications=2)
+    for one, two in zip(alone.runs, comparison.select("random", "weak"), strict=False):
+        assert np.array_equal(one.regret, two.regret)
+
+
+def test_processes_do_not_change_the_results():
+    one, two = (compare(POLICIES, environment, horizon=50, replications=3, n_jobs=n) for n in (1, 2))
+    for a, b in zip(one.runs, two.runs, strict=True):
+        assert (a.policy, a.replication) == (b.policy, b.replication)
+        assert np.array_equal(a.regret, b.regret)
+
+
+def test_replication_i_plays_on_the_environment_of_seed_plus_i():
+    seen = []
+
+    def recorded(seed):
+        seen.append(seed)
+        return environment(seed)
+
+    compare(POLICIES, recorded, horizon=5, replications=3, seed=7)
+    assert sorted(seen) == [7, 7, 8, 8, 9, 9]
+
+
+def test_policies_of_different_replications_draw_differently():
+    runs = compare({"random": POLICIES["random"]}, lambda seed: environment(0), horizon=30, replications=3).runs
+    assert len({run.final for run in runs}) == 3
+
+
+def test_the_table_summarises_final_regrets(comparison):
+    rows = {(row.environment, row.policy): row for row in comparison.table(baseline="ucb")}
+    assert list(rows) == [("strong", "random"), ("strong", "ucb"), ("weak", "random"), ("weak", "ucb")]
+    row = rows["weak", "random"]
+    finals = [run.final for run in comparison.select("random", "weak")]
+    assert row.replications == 4
+    assert row.mean == pytest.approx(np.mean(finals))
+    assert row.standard_error == pytest.approx(stats.sem(finals))
+    assert row.median == pytest.approx(np.median(finals))
+    assert row.worst == max(finals)
+    assert row.ratio == pytest.approx(row.mean / rows["weak", "ucb"].mean)
+    assert rows["weak", "ucb"].ratio == 1.0
+    assert 0.1 < row.microseconds < 1e5
+    assert {row.ratio for row in comparison.table()} == {None}
+
+
+def test_curves_have_a_student_band(comparison):
+    rounds, mean, half = comparison.curves("random", "weak")
+    finals = [run.final for run in comparison.select("random", "weak")]
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(finals), scale=stats.sem(finals))
+    assert rounds[-1] == 700
+    assert (mean[-1] - half[-1], mean[-1] + half[-1]) == pytest.approx((low, high))
+
+
+def test_one_replication_has_no_standard_error_and_no_band():
+    one = compare({"ucb": POLICIES["ucb"]}, environment, horizon=5, replications=1)
+    assert np.isnan(one.table()[0].standard_error)
+    assert np.isnan(one.curves("ucb")[2]).all()
+
+
+def test_progress_sees_each_run_once():
+    seen = []
+    compare(POLICIES, environment, horizon=5, replications=2, progress=seen.append)
+    assert sorted((run.policy, run.replication) for run in seen) == [
+        (name, i) for name in ("random", "ucb") for i in range(2)
+    ]
+
+
+def test_jobs_can_be_streamed_without_a_collector():
+    jobs = [Job("weak", "ucb", i, environment, POLICIES["ucb"], 10) for i in range(3)]
+    assert {run.replication for run in run_jobs(jobs)} == {0, 1, 2}
+    assert run_job(jobs[1]).final == run_job(jobs[1]).final
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_names_the_job(n_jobs):
+    wrong = {"wrong shape": lambda seed: VectorizedUCB((2, 2))}
+    with pytest.raises(ValueError, match="same shape") as caught:
+        compare(wrong, environment, horizon=5, replications=1, n_jobs=n_jobs)
+    assert any("'wrong shape'" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"policies": {}}, TypeError, "at least one function"),
+        ({"policies": {"ucb": VectorizedUCB((4, 4, 4))}}, TypeError, "lambda seed"),
+        ({"environments": TensorEnvironment(np.zeros(3))}, TypeError, "lambda seed"),
+        ({"environments": {}}, TypeError, "give a function"),
+        ({"horizon": 0}, ValueError, "horizon is 0"),
+        ({"replications": 0}, ValueError, "replications is 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs is 0"),
+        ({"seed": -1}, ValueError, "seed is -1"),
+    ],
+)
+def test_bad_input_is_refused(arguments, error, message):
+    good = {"policies": POLICIES, "environments": environment, "horizon": 5, "replications": 1}
+    with pytest.raises(error, match=message):
+        compare(**(good | arguments))
+
+
+def test_unknown_names_are_refused(comparison):
+    with pytest.raises(ValueError, match="several environments"):
+        comparison.curves("ucb")
+    with pytest.raises(ValueError, match=r"'ucb1'.*\['random', 'ucb'\]"):
+        comparison.curves("ucb1", "weak")
+    with pytest.raises(ValueError, match="'nowhere'"):
+        comparison.table(baseline="nowhere")
+
+
+def test_a_baseline_without_regret_gives_no_ratio():
+    runs = tuple(Run("e", name, 0, np.array([1]), np.array([x]), 1.0) for name, x in (("a", 0.0), ("b", 2.0)))
+    assert all(np.isnan(row.ratio) for row in Comparison(runs).table(baseline="a"))
+
+
+def test_markdown_aligns_numbers_to_the_right():
+    assert markdown_table(["a", "b", "c"], [["x", "1", "2"]]) == "| a | b | c |\n|:--|--:|--:|\n| x | 1 | 2 |"
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_figure_is_written_without_touching_global_state(comparison, tmp_path, suffix):
+    import sys
+
+    before = "matplotlib.pyplot" in sys.modules
+    path = tmp_path / f"regret.{suffix}"
+    plot_regret(comparison, path, title="Two environments")
+    start = path.read_bytes()[:8]
+    assert start == b"\x89PNG\r\n\x1a\n" if suffix == "png" else start.startswith(b"<?xml")
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_the_figure_of_one_replication_without_regret_is_drawn(tmp_path):
+    run = Run("e", "perfect", 0, np.array([1, 2]), np.array([0.0, 0.0]), 1.0)
+    plot_regret(Comparison((run,)), tmp_path / "flat.png")
+    assert (tmp_path / "flat.png").stat().st_size > 10_000

@@ -1,0 +1,169 @@
+"""Block solves, alternating least squares, and the Gibbs sampler, against dense or brute-force twins."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tensorbandits import Ledger
+from tensorbandits.tensor import Tucker
+from tensorbandits.tensor.als import Anchor, objective, sweep
+from tensorbandits.tensor.gibbs import OFFSET_VARIANCE, Chain, Units
+from tensorbandits.tensor.solve import core_equations, row_equations, solve_spd
+
+SETTINGS = [
+    ((4, 3, 5), (2, 2, 2)),
+    ((6, 4), (2, 2)),
+    ((5,), (1,)),
+    ((3, 2, 3, 2), (2, 1, 2, 2)),
+    ((4, 1, 3), (2, 1, 2)),
+]
+
+
+def make(shape, rank, n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    model = Tucker(rng.standard_normal(rank), tuple(rng.standard_normal((p, r)) for p, r in zip(shape, rank)), 0.3)
+    cells = np.stack([rng.integers(p, size=n) for p in shape], axis=1)
+    weight, target = rng.uniform(0.5, 3.0, n), rng.standard_normal(n)
+    return model, cells, weight, target, rng
+
+
+@pytest.mark.parametrize(("shape", "rank"), SETTINGS)
+def test_row_equations_are_those_of_the_linear_problem(shape, rank):
+    model, cells, weight, target, _ = make(shape, rank)
+    for j in range(len(shape)):
+        A, b = row_equations(model.core, model.factors, j, cells, weight, target)
+        for i in range(shape[j]):
+            design = np.zeros((len(cells), rank[j]))
+            for a in range(rank[j]):
+                factors = list(model.factors)
+                factors[j] = np.zeros_like(factors[j])
+                factors[j][i, a] = 1.0
+                design[:, a] = Tucker(model.core, tuple(factors)).at(cells)
+            np.testing.assert_allclose(A[i], design.T @ np.diag(weight) @ design, atol=1e-10)
+            np.testing.assert_allclose(b[i], design.T @ target, atol=1e-10)
+
+
+@pytest.mark.parametrize(("shape", "rank"), SETTINGS)
+def test_core_equations_are_those_of_the_linear_problem(shape, rank):
+    model, cells, weight, target, _ = make(shape, rank)
+    A, b = core_equations(model.factors, cells, weight, target)
+    units = [Tucker(unit.reshape(rank), model.factors) for unit in np.eye(model.core.size)]
+    design = np.column_stack([np.ones(len(cells))] + [unit.at(cells) for unit in units])
+    np.testing.assert_allclose(A, design.T @ np.diag(weight) @ design, atol=1e-10)
+    np.testing.assert_allclose(b, design.T @ target, atol=1e-10)
+
+
+def test_solve_spd_solves_and_draws():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((3, 4, 4))
+    A = M @ np.swapaxes(M, 1, 2) + np.eye(4)
+    b = rng.standard_normal((3, 4))
+    np.testing.assert_allclose(solve_spd(A, b), np.linalg.solve(A, b[..., None])[..., 0])
+    draws = solve_spd(np.tile(A[0], (40_000, 1, 1)), np.tile(b[0], (40_000, 1)), rng.standard_normal((40_000, 4)))
+    np.testing.assert_allclose(np.cov(draws.T), np.linalg.inv(A[0]), atol=0.03)
+
+
+@pytest.mark.parametrize(("shape", "rank"), SETTINGS)
+@pytest.mark.parametrize("offset_precision", [None, 2.0])
+def test_alternating_least_squares_never_raises_its_objective(shape, rank, offset_precision):
+    for seed in range(5):
+        model, cells, weight, target, rng = make(shape, rank, seed=seed)
+        anchor = Anchor(
+            make(shape, rank, seed=seed + 50)[0], tuple(rng.uniform(0.1, 2.0, len(shape))), 0.01, offset_precision
+        )
+        values = [objective(model, anchor, cells, weight, target)]
+        for _ in range(20):
+            model = sweep(model, anchor, cells, weight, target)
+            values.append(objective(model, anchor, cells, weight, target))
+        assert (np.diff(values) <= 1e-9 * np.abs(values[0])).all()
+        assert values[-1] < values[0]
+
+
+def test_each_block_of_a_sweep_is_at_its_minimum():
+    """After a sweep the core and offset, solved last, have zero gradient."""
+    model, cells, weight, target, _ = make((4, 3, 5), (2, 2, 2))
+    anchor = Anchor(make((4, 3, 5), (2, 2, 2), seed=9)[0], (1.0, 1.0, 1.0), 0.01, 1.0)
+    model = sweep(model, anchor, cells, weight, target)
+    best = objective(model, anchor, cells, weight, target)
+    for unit in np.eye(8).reshape(8, 2, 2, 2):
+        for step in (-1e-3, 1e-3):
+            moved = Tucker(model.core + step * unit, model.factors, model.offset)
+            assert objective(moved, anchor, cells, weight, target) > best
+    for step in (-1e-3, 1e-3):
+        assert objective(Tucker(model.core, model.factors, model.offset + step), anchor, cells, weight, target) > best
+
+
+UNITS = Units(0.5, 1.5)
+
+
+def geweke_statistics(chain, cells):
+    values = chain.tensor.at(cells)
+    norms = [np.log((U**2).sum()) for U in chain.factors]
+    return [
+        np.log(chain.gamma),
+        np.log(chain.noise_variance),
+        chain.offset,
+        np.tanh(values).mean(),
+        np.tanh(values[0]),
+        *norms,
+    ]
+
+
+@pytest.mark.parametrize(("shape", "rank", "decay"), [((3, 2, 2), (2, 2, 1), 1.0), ((3, 4), (2, 2), 0.6)])
+def test_gibbs_passes_a_joint_distribution_test(shape, rank, decay):
+    """Geweke: redrawing rewards given the tensor and the tensor given the rewards must leave the prior as it is."""
+    rng = np.random.default_rng(5)
+    cells = np.stack([rng.integers(p, size=6) for p in shape], axis=1)
+    thin, draws = 40, 600
+    prior = [geweke_statistics(Chain.from_prior(shape, rank, UNITS, rng, decay=decay), cells) for _ in range(6000)]
+    chains = []
+    for _ in range(draws):
+        chain = Chain.from_prior(shape, rank, UNITS, rng, decay=decay)
+        for _ in range(thin):
+            ledger = Ledger(shape)
+            noise = np.sqrt(chain.noise_variance) * rng.standard_normal(len(cells))
+            ledger.add(cells, chain.tensor.at(cells) + noise)
+            variance = chain.noise_variance
+            chain.sweep(ledger.cells, ledger.counts / variance, ledger.totals / variance, UNITS, rng)
+            chain.redraw_noise(ledger, UNITS, rng)
+        chains.append(geweke_statistics(chain, cells))
+    p_values = [stats.ks_2samp(a, b).pvalue for a, b in zip(np.array(prior).T, np.array(chains).T)]
+    assert min(p_values) > 0.001 / len(p_values), p_values
+
+
+def test_gibbs_arm_frequencies_match_the_exact_posterior_of_one_mode():
+    """With one mode X_i = offset + S u_i: integrate offset and S on a grid, draw the rest exactly."""
+    means, counts, variance = np.array([0.0, 0.9, 1.2, 0.4]), np.array([4.0, 3.0, 2.0, 5.0]), 1.0
+    ledger = Ledger((4,))
+    for i, (m, n) in enumerate(zip(means, counts)):
+        ledger.add(np.full((int(n), 1), i), np.full(int(n), m))
+    units, rng = Units(0.6, 1.0), np.random.default_rng(2)
+
+    S, c = (g.ravel() for g in np.meshgrid(np.linspace(0.005, 15, 600), np.linspace(-3.5, 4.5, 161)))
+    log = stats.cauchy.logpdf(S) + stats.norm.logpdf(c, units.centre, np.sqrt(OFFSET_VARIANCE))
+    for m, n in zip(means, counts):
+        log += stats.norm.logpdf(m, c, np.sqrt(S**2 + variance / n))
+    pick = rng.choice(len(S), size=200_000, p=np.exp(log - log.max()) / np.exp(log - log.max()).sum())
+    S, c = S[pick, None], c[pick, None]
+    precision = 1 / S**2 + counts / variance
+    X = (c / S**2 + counts * means / variance) / precision + rng.standard_normal((len(S), 4)) / np.sqrt(precision)
+    exact = np.bincount(X.argmax(axis=1), minlength=4) / len(X)
+
+    chain = Chain.from_prior((4,), (1,), units, rng, noise_variance=variance)
+    best = []
+    for _ in range(25_000):
+        chain.sweep(ledger.cells, ledger.counts / variance, ledger.totals / variance, units, rng)
+        best.append(chain.tensor.best()[0])
+    np.testing.assert_allclose(np.bincount(best[1000:], minlength=4) / len(best[1000:]), exact, atol=0.03)
+
+
+def test_units_follow_the_rewards():
+    ledger = Ledger((3,))
+    assert Units.of(ledger) == (0.0, 1.0)
+    ledger.add((0,), 4.0)
+    assert Units.of(ledger) == (4.0, 4.0)
+    ledger.add((1,), 6.0)
+    assert Units.of(ledger) == pytest.approx((5.0, 1.0))
+    zeros = Ledger((2,))
+    zeros.add((0,), 0.0)
+    assert Units.of(zeros) == (0.0, 1.0)

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import tensorly as tl
+from hypothesis import given
+from hypothesis import strategies as st
+from tensorly.tenalg import multi_mode_dot
+
+from tensorbandits.tensor import Tucker, best_cell, tucker
+from tensorbandits.tensor.tucker import inner_product, orthogonal_complement, outer_rows, rotation
+
+
+def random_tucker(rng, shape, rank, offset=0.0):
+    return Tucker(rng.standard_normal(rank), tuple(rng.standard_normal((p, r)) for p, r in zip(shape, rank)), offset)
+
+
+shapes = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=4)
+
+
+@given(shapes, st.integers(0, 100))
+def test_values_agree_with_the_full_tensor(modes, seed):
+    rng = np.random.default_rng(seed)
+    tensor = random_tucker(rng, [p for p, _ in modes], [r for _, r in modes], offset=rng.standard_normal())
+    full = tensor.full()
+    np.testing.assert_allclose(full, tl.tucker_to_tensor((tensor.core, list(tensor.factors))) + tensor.offset)
+    cells = np.array(list(np.ndindex(*tensor.shape)))
+    np.testing.assert_allclose(tensor.at(cells), full.ravel(), atol=1e-12)
+
+
+@given(shapes, st.integers(0, 100), st.data())
+def test_best_is_the_best_of_the_full_tensor_given_the_context(modes, seed, data):
+    tensor = random_tucker(np.random.default_rng(seed), [p for p, _ in modes], [r for _, r in modes])
+    d = len(modes)
+    context = data.draw(st.lists(st.sampled_from(range(d)), unique=True, max_size=d - 1)) if d > 1 else []
+    fixed = {j: data.draw(st.integers(0, tensor.shape[j] - 1)) for j in context}
+    cell = tensor.best(fixed)
+    full = tensor.full()
+    assert all(cell[j] == level for j, level in fixed.items())
+    assert full[cell] == pytest.approx(
+        max(full[c] for c in np.ndindex(*full.shape) if all(c[j] == v for j, v in fixed.items()))
+    )
+    assert best_cell(full, fixed) == cell or full[best_cell(full, fixed)] == pytest.approx(full[cell])
+
+
+def test_the_best_cell_is_found_block_by_block(monkeypatch):
+    tensor = random_tucker(np.random.default_rng(1), (7, 8, 9), (2, 3, 2))
+    whole = tensor.best()
+    monkeypatch.setattr(tucker, "_BLOCK", 100)
+    assert tensor.best() == whole == best_cell(tensor.full())
+
+
+def test_ties_go_to_the_lowest_index():
+    assert Tucker(np.ones((1, 1)), (np.ones((3, 1)), np.ones((2, 1)))).best() == (0, 0)
+    assert best_cell(np.zeros((2, 2))) == (0, 0)
+
+
+@given(shapes, st.integers(0, 100))
+def test_inner_product(modes, seed):
+    rng = np.random.default_rng(seed)
+    shape = [p for p, _ in modes]
+    one, two = random_tucker(rng, shape, [r for _, r in modes]), random_tucker(rng, shape, [1] * len(shape))
+    assert inner_product(one, two) == pytest.approx(float((one.full() * two.full()).sum()), abs=1e-9)
+
+
+def test_rotation_is_orthogonal_and_starts_with_U():
+    U = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 2)))[0]
+    R = rotation(U)
+    np.testing.assert_allclose(R.T @ R, np.eye(6), atol=1e-12)
+    np.testing.assert_array_equal(R[:, :2], U)
+    assert orthogonal_complement(np.eye(3)).shape == (3, 0)
+
+
+def test_the_rotated_problem_gives_each_arm_the_same_mean():
+    """<X x_j [U U_perp]^T, rotated arm> = <X, arm>: the transpose that the paper leaves out is needed."""
+    rng = np.random.default_rng(0)
+    shape, rank = (4, 5, 3), (2, 2, 1)
+    X = rng.standard_normal(shape)
+    R = [rotation(np.linalg.qr(rng.standard_normal((p, r)))[0]) for p, r in zip(shape, rank)]
+    Y = multi_mode_dot(X, [r.T for r in R])
+    for cell in np.ndindex(*shape):
+        arm = np.einsum("a,b,c->abc", *(r[i] for r, i in zip(R, cell)))
+        assert (Y * arm).sum() == pytest.approx(X[cell])
+
+
+def test_outer_rows_leave_out_a_mode():
+    rng = np.random.default_rng(0)
+    tensor = random_tucker(rng, (4, 5, 3), (2, 3, 2))
+    cells = np.array([(1, 2, 0), (3, 4, 2)])
+    for j in range(3):
+        Z = outer_rows(tensor.factors, cells, skip=j) @ tl.unfold(tensor.core, j).T
+        np.testing.assert_allclose((Z * tensor.factors[j][cells[:, j]]).sum(axis=1), tensor.at(cells))

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorbandits import Ledger
+
+SHAPE = (3, 2, 4)
+observations = st.lists(
+    st.tuples(st.tuples(*(st.integers(0, p - 1) for p in SHAPE)), st.floats(-100, 100)), max_size=30
+)
+
+
+def plain(pairs):
+    """Count, sum and sum of squares per cell, the obvious way."""
+    result = {}
+    for cell, y in pairs:
+        n, total, squares = result.get(cell, (0.0, 0.0, 0.0))
+        result[cell] = (n + 1, total + y, squares + y * y)
+    return result
+
+
+def filled(pairs):
+    ledger = Ledger(SHAPE)
+    for cell, y in pairs:
+        ledger.add(cell, y)
+    return ledger
+
+
+@given(observations)
+def test_it_holds_counts_sums_and_squares(pairs):
+    ledger = filled(pairs)
+    assert {entry.cell: (entry.rounds, entry.total, entry.squares) for entry in ledger} == plain(pairs)
+    assert ledger.rounds == len(pairs)
+
+
+@given(observations)
+def test_many_at_once_give_the_same_numbers_as_one_by_one(pairs):
+    ledger = Ledger(SHAPE)
+    ledger.add([cell for cell, _ in pairs], [y for _, y in pairs])
+    assert ledger == filled(pairs)
+    np.testing.assert_array_equal(ledger.cells, filled(pairs).cells)
+
+
+@given(observations, observations)
+def test_ledgers_add(one, two):
+    merged = filled(one) + filled(two)
+    expected = filled(one + two)
+    assert set(entry.cell for entry in merged) == set(entry.cell for entry in expected)
+    for entry in merged:
+        np.testing.assert_allclose(entry[1:], expected[entry.cell][1:], rtol=1e-12, atol=1e-9)
+    assert filled(one) == filled(one) + Ledger(SHAPE)
+
+
+@given(observations)
+def test_dense_is_the_same_as_sparse(pairs):
+    N, Y, Q = filled(pairs).dense()
+    for cell in np.ndindex(*SHAPE):
+        assert (N[cell], Y[cell], Q[cell]) == plain(pairs).get(cell, (0.0, 0.0, 0.0))
+
+
+@given(observations)
+def test_moments_match_the_rewards(pairs):
+    ledger, rewards = filled(pairs), [y for _, y in pairs]
+    if rewards:
+        np.testing.assert_allclose(ledger.mean, np.mean(rewards), atol=1e-9)
+        np.testing.assert_allclose(ledger.variance, np.var(rewards), atol=1e-8)
+    squares, freedom = ledger.noise_variance()
+    groups = {}
+    for cell, y in pairs:
+        groups.setdefault(cell, []).append(y)
+    np.testing.assert_allclose(squares, sum(np.var(g) * len(g) for g in groups.values()), atol=1e-7)
+    assert freedom == sum(len(g) - 1 for g in groups.values())
+
+
+@given(observations)
+def test_save_and_load(tmp_path_factory, pairs):
+    path = tmp_path_factory.mktemp("ledger") / "a.safetensors"
+    filled(pairs).save(path)
+    assert Ledger.load(path) == filled(pairs)
+
+
+def test_loading_something_else_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(3)}, tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match="not a ledger"):
+        Ledger.load(tmp_path / "x.safetensors")
+
+
+def test_a_huge_space_costs_nothing():
+    ledger = Ledger((10**4,) * 3 + (10**9,) * 3)
+    ledger.add((9999, 0, 1, 10**9 - 1, 5, 7), 2.0)
+    assert len(ledger) == 1
+    assert (ledger + ledger)[9999, 0, 1, 10**9 - 1, 5, 7].total == 4.0
+    with pytest.raises(ValueError, match=r"too many for a full array.*\.cells"):
+        ledger.dense()
+
+
+def test_it_grows_in_amortised_constant_time():
+    """Room doubles, so 5,000 new cells are copied a bounded number of times each, not once per addition."""
+    ledger = Ledger((5000,))
+    rooms = set()
+    for i in range(5000):
+        ledger.add((i,), 1.0)
+        rooms.add(len(ledger._cells))
+    assert len(rooms) <= 10
+    assert sum(rooms) <= 4 * 5000
+
+
+def test_an_empty_ledger_works():
+    ledger = Ledger((2, 2))
+    assert (len(ledger), ledger.rounds, ledger.mean, ledger.variance) == (0, 0.0, 0.0, 0.0)
+    assert ledger.noise_variance() == (0.0, 0.0)
+    assert ledger[0, 0].rounds == 0.0
+    ledger.add(np.zeros((0, 2), dtype=int), [])
+    assert list(ledger) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "rewards", "error", "match"),
+    [
+        ((0, 2), 1.0, ValueError, "mode 1 is 2, out of range; allowed are 0 to 1"),
+        ((0,), 1.0, ValueError, "has 1 levels.*2 modes"),
+        ((0, 0), float("nan"), ValueError, "nan"),
+        ((0, 0), "x", TypeError, "not a number"),
+        ([(0, 0), (0, 5)], [1.0, 2.0], ValueError, "row 1.*mode 1 is 5"),
+        ([(0, 0), (0, 1)], [1.0], ValueError, "one reward per cell"),
+        ([(0, 0), (0, 1)], [1.0, float("inf")], ValueError, "reward 1 is inf"),
+        ([(0.5, 0.5)], [1.0], TypeError, "whole numbers"),
+    ],
+)
+def test_bad_input_is_refused_and_changes_nothing(cells, rewards, error, match):
+    ledger = Ledger((2, 2))
+    ledger.add((1, 1), 3.0)
+    before = ledger.copy()
+    with pytest.raises(error, match=match):
+        ledger.add(cells, rewards)
+    assert ledger == before
+
+
+def test_ledgers_of_different_spaces_do_not_add():
+    with pytest.raises(ValueError, match="share one space"):
+        Ledger((2,)) + Ledger((3,))
