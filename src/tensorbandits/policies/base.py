@@ -38,6 +38,17 @@ class Policy(ABC):
     shape : the number of levels of each mode.
     context : positions of the modes that are given rather than decided; ``()`` means none.
     seed : an int, a ``SeedSequence``, or ``None`` for fresh randomness.
+
+    >>> from tensorbandits import VectorizedUCB
+    >>> policy = VectorizedUCB((2, 3), context=(0,))
+    >>> cell = policy.ask((1,))  # the whole cell; its first level is the context's
+    >>> policy.tell(cell, 0.5)
+    >>> policy.tell_many([(0, 0), (0, 2)], [0.1, 0.9])
+    >>> policy.best((0,)), policy.estimate([(0, 2), (1, 0)]).tolist()
+    ((0, 2), [0.9, 0.5])
+    >>> again = Policy.from_state_dict(policy.state_dict())
+    >>> again.ask((1,)) == policy.ask((1,))
+    True
     """
 
     _kinds: ClassVar[dict[str, type[Policy]]] = {}
@@ -118,7 +129,7 @@ class Policy(ABC):
         """Return the believed mean rewards of cells (n, d), shape (n,)."""
         return self._estimate(check_cells(cells, self.shape))
 
-    def _check_many(self, levels: ArrayLike | int) -> list[Cell]:
+    def _check_many(self, levels: Any) -> list[Cell]:
         if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
             if self.context:
                 raise ValueError(
@@ -128,7 +139,11 @@ class Policy(ABC):
             if levels < 0:
                 raise ValueError(f"cannot ask for {levels} cells; ask for 0 or more")
             return [()] * int(levels)
-        return [check_levels(row, self.context, self.shape) for row in np.asarray(levels).tolist()]
+        if isinstance(levels, (str, bytes)) or not isinstance(levels, (Sequence, np.ndarray)):
+            raise TypeError(
+                f"levels is {levels!r}; give one row of context levels per cell wanted, or a number of cells"
+            )
+        return [check_levels(row, self.context, self.shape) for row in levels]
 
     def _fixed(self, levels: Cell) -> dict[int, int]:
         """The context levels by mode."""

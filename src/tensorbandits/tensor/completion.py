@@ -39,7 +39,13 @@ class CompletionInfo:
 
 @dataclass(frozen=True)
 class Completion(Tucker):
-    """A completed tensor: orthonormal ``factors``, ``core``, ``full()``, ``at(cells)``, ``best()`` and ``info``."""
+    """A completed tensor: orthonormal ``factors``, ``core``, ``full()``, ``at(cells)``, ``best()`` and ``info``.
+
+    >>> ledger = Ledger((2, 2)); ledger.add([(0, 0), (1, 1), (1, 0)], [1.0, 2.0, 3.0])
+    >>> fit = complete(ledger, rank=1)
+    >>> fit.core.shape, [U.shape for U in fit.factors], fit.full().shape, fit.info.rank
+    ((1, 1), [(2, 1), (2, 1)], (2, 2), (1, 1))
+    """
 
     info: CompletionInfo = field(default_factory=lambda: CompletionInfo((), 0, (), True))
 
