@@ -27,11 +27,11 @@ lint: $(STAMP)  ## check style, formatting, types and the direction of imports
 bench: $(STAMP)  ## print the table of final regrets
 	$(BIN)/python benchmarks/regret.py
 
-docs: $(STAMP)  ## build the documentation
-	$(BIN)/python docs/build.py
+docs: $(STAMP)  ## build the documentation into build/docs
+	$(BIN)/mkdocs build --strict
 
 clean:  ## remove everything that the other targets made
-	rm -rf $(VENV) out build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build tools are installed first, so that they too come from the lock file.

@@ -326,7 +326,7 @@ def recommend(
         policy, why = "TensorEpochGreedy", f"it works least per round, after {s_1} uniform rounds"
     else:
         policy = "TensorThompsonSampling"
-        why = "it has the lowest measured regret, needs no horizon, and copes with unknown noise and rank"
+        why = "it had the lowest mean regret on the paper's problem, and needs neither horizon, noise nor rank"
         if not gain:
             why = "low rank saves little, but its prior lets it settle before it has tried every cell often"
         if goal == "guarantee":

@@ -353,8 +353,8 @@ def test_a_horizon_that_is_too_short_is_refused(case, horizon):
 
 
 def test_papers_values_at_once(case):
-    if case.name == "own-oracle":
-        pytest.skip("the paper leaves the oracle open")
+    if not hasattr(case.kind, "paper"):
+        pytest.skip("the paper has no values for this policy")
     arguments = {"seed": 0} | ({"horizon": 4000} if case.takes_horizon else {})
     policy = case.kind.paper((4, 4, 3), 2, **arguments) if case.takes_rank else case.kind.paper((4, 4, 3), **arguments)
     play(policy, 60)

@@ -1,0 +1,131 @@
+"""The documentation: its examples run, its links resolve, and it leaves no public name out."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensorbandits as tb
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+RUN = [
+    path
+    for path in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        DOCS / "index.md",
+        DOCS / "tutorial.md",
+        *sorted((DOCS / "how-to").glob("*.md")),
+    ]
+    if path.exists()
+]
+PAGES = [*sorted(DOCS.rglob("*.md")), *(path for path in RUN if path.parent == ROOT)]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(text: str, language: str = "python") -> list[tuple[int, str]]:
+    """The fenced blocks of a language, each with the number of its first line."""
+    fenced = re.finditer(rf"^```{language}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text.count("\n", 0, match.start(1)) + 1, match.group(1)) for match in fenced]
+
+
+def prose(text: str) -> str:
+    """A page without its code."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that the headings of a page get."""
+    headings = re.findall(r"^#+ +(.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.fixture
+def known_policies():
+    """Forget the policies that a page defines, so that they stay out of later errors and tests."""
+    kinds = dict(tb.Policy._kinds)
+    yield
+    tb.Policy._kinds.clear()
+    tb.Policy._kinds.update(kinds)
+
+
+@pytest.mark.parametrize("path", RUN, ids=name)
+@pytest.mark.usefixtures("known_policies")
+def test_python_blocks_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a page may write files
+    namespace = {"__name__": "docs_page"}
+    for line, source in blocks(path.read_text(encoding="utf-8")):
+        padded = "\n" * (line - 1) + source  # so that a traceback names the line of the page
+        exec(compile(padded, str(path), "exec"), namespace)
+
+
+def test_pages_have_blocks_to_run():
+    assert len(blocks((DOCS / "tutorial.md").read_text(encoding="utf-8"))) >= 6
+    for path in (DOCS / "how-to").glob("*.md"):
+        assert blocks(path.read_text(encoding="utf-8")), f"{name(path)} shows no Python"
+
+
+def test_reference_names_everything_public():
+    reference = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
+    documented = set(re.findall(r"^::: [\w.]*?(\w+)$", reference, flags=re.MULTILINE))
+    listed = set(re.findall(r"^ +- (\w+)$", reference, flags=re.MULTILINE))
+    missing = set(tb.__all__) - documented - listed
+    assert not missing, f"add to docs/reference: {sorted(missing)}"
+
+
+def test_paper_map_names_every_policy():
+    page = (DOCS / "explanation" / "paper-map.md").read_text(encoding="utf-8")
+    kinds = [item for item in tb.__all__ if isinstance(getattr(tb, item), type)]
+    policies = [kind for kind in kinds if issubclass(getattr(tb, kind), tb.Policy) and kind != "Policy"]
+    missing = [kind for kind in policies if kind not in page]
+    assert policies
+    assert not missing, f"add to docs/explanation/paper-map.md: {missing}"
+
+
+def test_paper_map_names_code_that_exists():
+    """Every `module.py:name` of the map is a name defined in that file."""
+    page = (DOCS / "explanation" / "paper-map.md").read_text(encoding="utf-8")
+    places = set(re.findall(r"`([\w/]+\.py):([\w.]+)`", page))
+    assert len(places) > 20
+    for file, item in sorted(places):
+        source = (ROOT / "src" / "tensorbandits" / file).read_text(encoding="utf-8")
+        for part in item.split("."):
+            assert re.search(rf"^ *(def|class) {part}\b|^ *{part}\b.*=", source, flags=re.MULTILINE), f"{file}:{item}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_relative_links_resolve(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        page = (path.parent / place).resolve() if place else path
+        assert page.exists(), f"{name(path)} links to {target}, which does not exist"
+        if anchor and page.suffix == ".md":
+            assert anchor in anchors(page.read_text(encoding="utf-8")), f"{name(path)} links to {target}"
+
+
+def test_navigation_lists_every_page():
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
+    assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+
+
+def test_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.rglob("*.html"))) > 15
+    for page in tmp_path.rglob("*.html"):
+        html = page.read_text(encoding="utf-8")
+        loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", html)
+        assert not loaded, f"{page.name} loads {loaded}"
+        assert "&gt;&gt;&gt;</p>" not in html, f"{page.name} shows an example as text"
+    for sheet in tmp_path.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet.name
