@@ -62,9 +62,9 @@ class TensorElimination(Policy):
     initial, exploration : ``s_1`` and ``n_1`` themselves, instead of the paper's formulas.
     sigma : ``sigma_j``, the smallest non-zero singular value of each unfolding of the mean tensor, one per
         mode, in units of the noise. ``None``: estimated whenever the exploration would end, which goes on
-        until it has the length that all rewards so far imply, at most half of the horizon (estimates from few
-        rewards are too high, the length they imply too short); in units of the noise or of the size of the
-        means, whichever is larger, because both blur a completion.
+        until it has the length that all rewards so far imply (estimates from few rewards are too high, the
+        length they imply too short), at most half of the horizon and, when data are reused, ``q`` rounds; in
+        units of the noise or of the size of the means, whichever is larger, because both blur a completion.
     noise : the standard deviation of the noise; ``None`` is estimated from repeated pulls.
     delta : the probability in Lemma 1, for ``confidence="theory"``; ``None`` is ``1/n``.
     weights : per-mode sampling weights of the exploration; ``None`` is uniform.
@@ -214,9 +214,10 @@ class TensorElimination(Policy):
         return theory.exploration_rounds(self._sizes, self._rank, horizon, sigma, c_0=self.c_0)
 
     def _implied_rounds(self, fit: Completion) -> int:
-        """Return ``s_1 + n_1`` with ``sigma`` from the rewards so far, at most half of the horizon."""
+        """Return ``s_1 + n_1`` with ``sigma`` from the rewards so far, within the limit."""
+        limit = self._limit(fit.rank)
         if not len(self._explored):
-            return self.horizon // 2
+            return limit
         if self.sigma is not None:
             sigma = [self.sigma[j] for j in self._modes]
         else:
@@ -225,9 +226,15 @@ class TensorElimination(Policy):
             scale = math.sqrt(max(noise**2, squares - noise**2))
             sigma = [float(value) / scale if scale else 0.0 for value in smallest_singular_values(fit)]
         if min(sigma) <= 0.0:
-            return self.horizon // 2
+            return limit
         n_1 = theory.exploration_rounds(self._sizes, fit.rank, self.horizon, sigma, c_0=self.c_0)
-        return min(self._initial_rounds(fit.rank) + n_1, self.horizon // 2)
+        return min(self._initial_rounds(fit.rank) + n_1, limit)
+
+    def _limit(self, rank: Cell) -> int:
+        """Return the most rounds of an exploration whose length the rewards decide."""
+        half = self.horizon // 2
+        # A rank that is too high makes sigma tiny. Phases that keep the data learn as much from q pulls of their own.
+        return min(half, theory.inside_coordinates(self._sizes, rank)) if self.reuse_data else half
 
     def _end_exploration(self) -> None:
         """Open the first phase, unless the rewards so far say that the exploration should go on."""
@@ -237,7 +244,7 @@ class TensorElimination(Policy):
             fit = self._completion()
             if self._known_rounds(self.horizon) is None and self._implied_rounds(fit) > self._issued:
                 next_look = max(self._implied_rounds(fit), math.ceil(_STEP * self._issued))
-                self._target = min(next_look, self.horizon // 2)
+                self._target = min(next_look, self._limit(fit.rank))
                 return
             q = theory.inside_coordinates(self._sizes, fit.rank)
             lambda_2 = self.lambda_2 or theory.perpendicular_penalty(self.horizon, q, lambda_1=self.lambda_1)
