@@ -1,10 +1,11 @@
+import re
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from tensorbandits.cli import application, demo_policies
+from tensorbandits.cli import _too_short, application, demo_policies
 
 NAMES = list(demo_policies(1_000))
 
@@ -78,6 +79,17 @@ def test_wrong_options_get_one_clear_line(arguments, message, tmp_path):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rounds", [5, 90])
+def test_too_few_rounds_get_one_number_that_suffices_for_every_policy(rounds, tmp_path):
+    result = invoke("demo", "--out", tmp_path / "out", "--rounds", rounds)
+    assert "Matricized ESTR" in result.stderr
+    assert ("Tensor elimination" in result.stderr) == (rounds == 5)
+    assert "c_0" not in result.stderr
+    least = int(re.search(r"give (\d+) or more", result.stderr)[1])
+    assert _too_short(least) == []
+    assert _too_short(least - 1) == ["Matricized ESTR"]
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])

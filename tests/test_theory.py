@@ -258,7 +258,9 @@ def test_no_gain_from_low_rank():
 def test_goal_guarantee():
     advice = theory.recommend((15, 15, 15), (2, 2, 2), 10_000, goal="guarantee")
     assert advice.policy == "TensorElimination"
-    assert advice.arguments == {"shape": (15, 15, 15), "rank": (2, 2, 2), "context": (), "horizon": 10_000}
+    theorem = {"confidence": "theory", "reuse_data": False, "lambda_1": 1 / 3375}
+    made = {"shape": (15, 15, 15), "rank": (2, 2, 2), "context": (), "horizon": 10_000}
+    assert advice.arguments == made | theorem
     assert "1178" in advice.reason
     short = theory.recommend((15, 15, 15), 2, 2000, goal="guarantee")
     assert (short.policy, "needs a low rank, no context" in short.reason) == ("TensorThompsonSampling", True)
@@ -368,3 +370,25 @@ def test_numpy_numbers_are_welcome():
     assert theory.initial_rounds(shape, np.int64(2)) == 127
     assert theory.exploration_rounds(shape, np.array([2, 2, 2]), np.int64(100_000), np.array(SIGMA)) == 1750
     assert theory.recommend(shape, 2, np.int64(9), np.array([0])).arguments["context"] == (0,)
+
+
+@pytest.mark.parametrize("goal", ["regret", "guarantee", "compute"])
+@pytest.mark.parametrize(
+    ("shape", "rank", "horizon"),
+    [
+        ((40, 40, 40), 2, 10**6),
+        ((9,) * 6, 5, 10**4),
+        ((2 * 10**8,), 1, 10**9),
+        ((15, 15, 15), 2, 10**4),
+        ((3, 3), 3, 10**5),
+    ],
+)
+def test_what_is_recommended_can_be_made(shape, rank, horizon, goal):
+    import tensorbandits as tb
+
+    advice = tb.recommend(shape, rank, horizon, goal=goal)
+    assert getattr(tb, advice.policy)(**advice.arguments).shape == shape
+    for name in advice.alternatives:
+        more = {"horizon": horizon} if name == "TensorElimination" else {}
+        ranks = {} if name == "VectorizedUCB" else {"rank": rank}
+        assert getattr(tb, name)(shape, **ranks, **more).shape == shape

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,22 +14,41 @@ from numpy.typing import ArrayLike, NDArray
 Cell = tuple[int, ...]
 Rank = int | Sequence[int] | str
 
+_LARGEST_SIZE = 2**62  # levels are held as int64
+_LARGEST_REWARD = 1e150  # squares of rewards are summed
+_RESCALE = "allowed are -1e150 to 1e150, as squares are summed: rescale, dividing every reward by one number"
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Say whether a value has entries one can count: a sequence or an array, but no text and no 0-d array.
+
+    >>> is_sequence([1, 2]), is_sequence("ab"), is_sequence(np.array(3))
+    (True, False, False)
+    """
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
 
 def check_shape(shape: Sequence[int]) -> Cell:
-    """Return the shape as a tuple of ints, each at least 1.
+    """Return the shape as a tuple of ints, each from 1 to 2**62.
 
     >>> check_shape([3, 4])
     (3, 4)
     """
-    if isinstance(shape, (str, bytes)) or not isinstance(shape, (Sequence, np.ndarray)):
+    if not is_sequence(shape):
         raise TypeError(f"shape is {shape!r}; give one size per mode, for example (15, 15, 15)")
     if len(shape) == 0:
         raise ValueError("shape is empty; give at least one mode, for example (10,)")
     for j, size in enumerate(shape):
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"mode {j} has size {size!r}; sizes are whole numbers of at least 1")
-        if size < 1:
+        if int(size) < 1:
             raise ValueError(f"mode {j} has size {size}; a mode needs at least one level: drop it or give it levels")
+        if int(size) > _LARGEST_SIZE:
+            raise ValueError(
+                f"mode {j} has a size above 2**62 = {_LARGEST_SIZE:.2g}, the most allowed; give it fewer levels"
+            )
     return tuple(int(size) for size in shape)
 
 
@@ -38,13 +58,13 @@ def check_context(context: Sequence[int], shape: Cell) -> Cell:
     >>> check_context([0, 2], (3, 4, 5))
     (0, 2)
     """
-    if isinstance(context, (str, bytes)) or not isinstance(context, (Sequence, np.ndarray)):
+    if not is_sequence(context):
         raise TypeError(f"context is {context!r}; give the positions of the context modes, for example (0,)")
     modes: list[int] = []
     for mode in context:
         if isinstance(mode, bool) or not isinstance(mode, Integral):
             raise TypeError(f"context mode {mode!r} is not a whole number; give positions from 0 to {len(shape) - 1}")
-        if not 0 <= mode < len(shape):
+        if not 0 <= int(mode) < len(shape):
             raise ValueError(f"context mode {mode} does not exist; the modes are 0 to {len(shape) - 1}")
         modes.append(int(mode))
     if len(set(modes)) < len(modes):
@@ -57,7 +77,7 @@ def check_context(context: Sequence[int], shape: Cell) -> Cell:
 def check_level(level: Any, size: int, what: str) -> int:
     """Return one level as an int within ``0 .. size - 1``."""
     if isinstance(level, bool) or not isinstance(level, Integral):
-        raise TypeError(f"{what} is {level!r}; levels are whole numbers from 0 to {size - 1}")
+        raise TypeError(f"{what} is {level!r}; allowed are whole numbers from 0 to {size - 1}")
     index = int(level)
     if not 0 <= index < size:
         raise ValueError(f"{what} is {index}, out of range; allowed are 0 to {size - 1}")
@@ -70,7 +90,7 @@ def check_levels(levels: Sequence[int], context: Cell, shape: Cell) -> Cell:
     >>> check_levels((2,), (0,), (3, 4))
     (2,)
     """
-    if isinstance(levels, (str, bytes)) or not isinstance(levels, (Sequence, np.ndarray)):
+    if not is_sequence(levels):
         raise TypeError(f"levels is {levels!r}; give a sequence with one level per context mode {context}")
     if len(levels) != len(context):
         if not context:
@@ -94,7 +114,7 @@ def check_cell(cell: Sequence[int], shape: Cell) -> Cell:
     >>> check_cell(np.array([1, 2]), (3, 4))
     (1, 2)
     """
-    if isinstance(cell, (str, bytes)) or not isinstance(cell, (Sequence, np.ndarray)):
+    if not is_sequence(cell):
         raise TypeError(f"cell is {cell!r}; give one level per mode of the shape {shape}")
     if len(cell) != len(shape):
         raise ValueError(
@@ -133,8 +153,8 @@ def check_cells(cells: ArrayLike, shape: Cell) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def check_reward(reward: Any) -> float:
-    """Return a reward as a finite float.
+def check_reward(reward: Any, what: str = "the reward") -> float:
+    """Return a reward as a float from -1e150 to 1e150, whose square is finite too.
 
     >>> check_reward(1)
     1.0
@@ -142,32 +162,58 @@ def check_reward(reward: Any) -> float:
     if isinstance(reward, np.ndarray) and reward.ndim == 0:
         reward = reward[()]
     if not isinstance(reward, (Real, np.bool_)):
-        raise TypeError(f"the reward is {reward!r}, not a number; tell a finite number, or nothing if it is unknown")
-    value = float(reward)
-    if not math.isfinite(value):
-        raise ValueError(f"the reward is {value}; tell a finite number, or nothing if it is unknown")
-    return value
+        raise TypeError(f"{what} is {reward!r}, not a number; tell a finite number, or nothing if it is unknown")
+    try:
+        value = float(reward)
+    except OverflowError:
+        raise ValueError(f"{what} is too large for a float; {_RESCALE}") from None
+    if abs(value) <= _LARGEST_REWARD:
+        return value
+    if math.isfinite(value):
+        raise ValueError(f"{what} is {value:g}; {_RESCALE}")
+    raise ValueError(f"{what} is {value}; tell a finite number, or nothing if it is unknown")
 
 
 def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
-    """Return many rewards as a float array of shape (count,), all finite."""
-    array = np.asarray(rewards)
+    """Return many rewards as a float array of shape (count,), each as :func:`check_reward` wants it.
+
+    >>> check_rewards([1, 2.5], 2).tolist()
+    [1.0, 2.5]
+    """
+    try:
+        array = np.asarray(rewards)
+    except ValueError:  # entries of different lengths
+        array = np.fromiter(rewards, dtype=object)  # type: ignore[arg-type]
     if array.shape != (count,) and not (array.size == 0 and count == 0):
         raise ValueError(f"{count} cells but rewards of shape {array.shape}; give one reward per cell")
     if array.dtype.kind not in "biuf":
-        for reward in array.ravel().tolist():
-            check_reward(reward)
-        raise TypeError(f"rewards have type {array.dtype}; give finite numbers")
+        if array.dtype.kind in "mM":
+            raise TypeError(f"rewards have type {array.dtype}; give finite numbers")
+        entries = array if array.dtype == object else np.asarray(rewards, dtype=object)
+        return np.array([check_reward(reward, f"reward {row}") for row, reward in enumerate(entries)])
     values = array.astype(np.float64).reshape(count)
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"reward {row} is {values[row]}; tell finite numbers, and leave unknown rewards out")
+    allowed = np.abs(values) <= _LARGEST_REWARD  # false for NaN
+    if not allowed.all():
+        row = int(np.flatnonzero(~allowed)[0])
+        check_reward(values[row], f"reward {row}")
     return values
+
+
+def is_finite(value: Any) -> bool:
+    """Say whether a value is a real number that a finite float can hold.
+
+    >>> is_finite(np.float32(1)), is_finite(10**400), is_finite("1")
+    (True, False, False)
+    """
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_positive(value: Any, name: str) -> float:
     """Return a hyper-parameter as a finite float above 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not is_finite(value) or value <= 0:
         raise ValueError(f"{name} is {value!r}; it must be a finite number above 0")
     return float(value)
 
@@ -179,6 +225,35 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_seed(seed: Any) -> int | np.random.SeedSequence | None:
+    """Return a seed: ``None`` for fresh randomness, a whole number of at least 0, or a ``SeedSequence``.
+
+    >>> check_seed(np.int64(7)), check_seed(None)
+    (7, None)
+    """
+    if seed is None or isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise TypeError(f"seed is {seed!r}; give a whole number of at least 0, a SeedSequence, or None for fresh draws")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; seeds are at least 0: give 0 or more, or None for fresh draws")
+    return int(seed)
+
+
+def check_installed(what: str, *packages: str) -> None:
+    """Refuse to go on without packages of the experiments extra, and say how to install them.
+
+    >>> check_installed("this doctest", "numpy")
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"{what} needs {' and '.join(missing)}, not installed here; "
+            "install with: pip install 'tensorbandits[experiments]'",
+            name=missing[0],
+        )
+
+
 def check_weights(weights: Sequence[ArrayLike] | None, shape: Cell) -> list[NDArray[np.float64]] | None:
     """Return per-mode sampling weights normalised to sum to 1; ``None`` stands for uniform.
 
@@ -187,16 +262,24 @@ def check_weights(weights: Sequence[ArrayLike] | None, shape: Cell) -> list[NDAr
     """
     if weights is None:
         return None
+    if not is_sequence(weights):
+        raise TypeError(f"weights is {weights!r}; give a list of vectors of lengths {shape}, or None for uniform draws")
     if len(weights) != len(shape):
-        raise ValueError(f"{len(weights)} weight vectors given for {len(shape)} modes; give one per mode of {shape}")
+        raise ValueError(
+            f"{len(weights)} weight vectors given for {len(shape)} modes; give one per mode to decide, "
+            f"of lengths {shape}"
+        )
     result = []
-    for j, (weight, size) in enumerate(zip(weights, shape, strict=True)):
-        w = np.asarray(weight, dtype=np.float64)
+    for i, (weight, size) in enumerate(zip(weights, shape, strict=True)):
+        wanted = f"weight vector {i} is {weight!r}; give {size} finite numbers above 0, one per level"
+        if not is_sequence(weight):
+            raise TypeError(wanted)
+        try:
+            w = np.asarray(weight, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(wanted) from None
         if w.shape != (size,) or not np.isfinite(w).all() or (w <= 0).any():
-            raise ValueError(
-                f"the weights of mode {j} are {weight!r}; give {size} finite numbers above 0, one per level "
-                "(a level that is never drawn could never be estimated)"
-            )
+            raise ValueError(f"{wanted} (a level that is never drawn could never be estimated)")
         result.append(w / w.sum())
     return result
 
@@ -218,7 +301,7 @@ def resolve_rank(rank: Rank, shape: Cell) -> Cell | None:
         if rank < 1:
             raise ValueError(f'rank is {rank}; it must be at least 1: give 1 or more, or "auto"')
         return feasible_rank([min(int(rank), size) for size in shape])
-    if not isinstance(rank, (Sequence, np.ndarray)):
+    if not is_sequence(rank):
         raise TypeError(f'rank is {rank!r}; give a whole number, one per mode, or "auto"')
     if len(rank) != len(shape):
         raise ValueError(f"rank {tuple(rank)} has {len(rank)} entries; the shape {shape} has {len(shape)} modes")

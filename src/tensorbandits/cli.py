@@ -1,14 +1,15 @@
 """The command line: parse, call, print."""
 
 import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from tensorbandits.checks import check_installed
 from tensorbandits.policies.elimination import TensorElimination
 from tensorbandits.policies.ensemble import TensorEnsembleSampling
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _P, _SIGNAL, _NOISE, _RANK = 15, 0.5, 1.0, 2  # the paper's smaller problem
 _SHAPE = (_P, _P, _P)
 _NEEDS = ("joblib", "matplotlib", "rich", "threadpoolctl", "typer")  # the experiments extra
+_ROUNDS = 3_000  # by default; enough for every policy of the demo
 _BASELINE = "Vectorized UCB"
 _HEADER = [
     "policy",
@@ -49,14 +51,11 @@ def main() -> None:
     tensorbandits ...
     code 0
     """
-    missing = [name for name in _NEEDS if find_spec(name) is None]
-    if missing:
-        print(
-            f"error: the command line needs {' and '.join(missing)}, not installed here; "
-            "install with: pip install 'tensorbandits[experiments]'",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+    try:
+        check_installed("the command line", *_NEEDS)
+    except ModuleNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     application()(prog_name="tensorbandits")
 
 
@@ -86,7 +85,7 @@ def application() -> "typer.Typer":
     @app.command("demo")
     def demo(
         out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out"),
-        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 3_000,
+        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = _ROUNDS,
         replications: Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")] = 4,
         seed: Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")] = 0,
         jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
@@ -132,19 +131,28 @@ def _check_demo(out: Path, rounds: int, replications: int, seed: int, jobs: int)
             raise ValueError(f"--{option} is {value}; give {least} or more")
     if jobs == 0:
         raise ValueError("--jobs is 0; give 1 or more, or -1 for every core")
-    policies = demo_policies(rounds)
-    for name, make in policies.items():
-        try:
-            make(np.random.SeedSequence(seed))
-        except ValueError as error:
-            raise ValueError(f"--rounds is {rounds}, which {name} cannot play: {error}") from None
+    short = _too_short(rounds)
+    if short:
+        least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not _too_short(number))
+        raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out is {out}, which is a file; give a folder, or remove the file")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"--out is {out}, which cannot be made ({error.strerror}); give another folder") from None
-    return policies
+    return demo_policies(rounds)
+
+
+def _too_short(rounds: int) -> list[str]:
+    """The policies of the demo whose exploration leaves none of so many rounds."""
+    refused = []
+    for name, make in demo_policies(rounds).items():
+        try:
+            make(np.random.SeedSequence(0))
+        except ValueError:
+            refused.append(name)
+    return refused
 
 
 def _demo(policies: dict[str, PolicyFactory], out: Path, rounds: int, replications: int, seed: int, jobs: int) -> None:

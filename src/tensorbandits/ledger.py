@@ -54,7 +54,7 @@ class Ledger:
 
         Takes amortised constant time per observation. Many at once give the same numbers as one by one.
         """
-        if np.ndim(rewards) == 0:
+        if not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
             self._add_one(check_cell(cells, self.shape), check_reward(rewards))  # type: ignore[arg-type]
             return
         array = check_cells(cells, self.shape)
@@ -133,7 +133,10 @@ class Ledger:
         return len(self._position)
 
     def __contains__(self, cell: object) -> bool:
-        return cell in self._position
+        try:
+            return check_cell(cell, self.shape) in self._position  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
 
     def __getitem__(self, cell: Sequence[int]) -> Entry:
         """The entry of one cell, with zeros when it was never observed."""
@@ -173,6 +176,18 @@ class Ledger:
         at = [result._locate(cell) for cell in other._position]
         result._sums[:, at] += other._sums[:, : len(other)]
         return result
+
+    def shifted(self, centre: float) -> Ledger:
+        """Return the ledger of the same rewards less a constant.
+
+        >>> ledger = Ledger((2,)); ledger.add([(0,), (0,)], [3.0, 5.0])
+        >>> ledger.shifted(4.0)[0,]
+        Entry(cell=(0,), rounds=2.0, total=0.0, squares=2.0)
+        """
+        state = self.state()
+        N, Y, _ = state["sums"]
+        state["sums"] = np.stack([N, Y - centre * N, self._within() + (Y - centre * N) ** 2 / np.maximum(N, 1.0)])
+        return Ledger.from_state(state)
 
     def dense(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return ``N, Y, Q`` as full arrays of the ledger's shape; refused above 10^8 cells.

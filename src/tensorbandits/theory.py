@@ -31,6 +31,11 @@ from tensorbandits.checks import Cell, Rank, check_context, check_count, check_p
 
 Goal = Literal["regret", "guarantee", "compute"]
 
+# The largest problems that the policies take, each for the memory or time of one round.
+ELIMINATION_CELLS = 20_000
+UCB_CELLS = 10**8
+SAMPLING_CORE = 4096
+
 # Exponents of Table 1, by policy, as functions of d: p^first + p^second * n^third.
 _TABLE_1 = {
     "epoch-greedy": lambda d: (d / 2, (d + 1) / 3, 2 / 3),
@@ -301,14 +306,15 @@ def recommend(
     explored, needed = _elimination_needs(sizes, ranks, n)
     single = sum(size > 1 for size in sizes) <= 1
     gain = 2 * parameters <= cells
+    small_core = automatic or math.prod(ranks) <= SAMPLING_CORE
     fits = {
-        "TensorThompsonSampling": True,
-        "TensorEnsembleSampling": gain,
-        "TensorElimination": gain and not modes and n >= needed,
+        "TensorThompsonSampling": small_core,
+        "TensorEnsembleSampling": gain and small_core,
+        "TensorElimination": gain and not modes and n >= needed and cells <= ELIMINATION_CELLS,
         "TensorEpochGreedy": gain and n > s_1,
-        "VectorizedUCB": n >= cells,
+        "VectorizedUCB": n >= cells and cells <= UCB_CELLS,
     }
-    often = n >= 10 * cells
+    often = n >= 10 * cells and cells <= UCB_CELLS
 
     if single and fits["VectorizedUCB"]:
         policy, why = "VectorizedUCB", "a single mode has no low-rank structure to use"
@@ -317,11 +323,14 @@ def recommend(
     elif goal == "guarantee" and fits["TensorElimination"]:
         policy, q = "TensorElimination", inside_coordinates(sizes, ranks)
         why = (
-            f"it has a frequentist guarantee without a prior, and the horizon is longer than its {explored} "
-            f"uniform rounds (if means are of size about 1) and than twice its q = {q} coordinates"
+            f"with the theory's values it has a frequentist guarantee without a prior, at the price of regret, and the "
+            f"horizon is longer than its {explored} uniform rounds (if means are of size about 1) and than twice its "
+            f"q = {q} coordinates"
         )
     elif goal == "guarantee" and often:
         policy, why = "VectorizedUCB", "it has a guarantee, and the horizon tries every cell often"
+    elif not small_core:
+        policy, why = "TensorEpochGreedy", f"a core of {math.prod(ranks)} entries is too large to sample each round"
     elif goal == "compute" and fits["TensorEpochGreedy"]:
         policy, why = "TensorEpochGreedy", f"it works least per round, after {s_1} uniform rounds"
     else:
@@ -337,8 +346,8 @@ def recommend(
     arguments: dict[str, Any] = {"shape": sizes, "rank": rank, "context": modes}
     if policy == "VectorizedUCB":
         del arguments["rank"]
-    if policy == "TensorElimination":
-        arguments["horizon"] = n
+    if policy == "TensorElimination":  # Theorem 1 holds for its own values only, not for our defaults
+        arguments |= {"horizon": n, "confidence": "theory", "reuse_data": False, "lambda_1": 1.0 / cells}
     at_rank = " at rank 2" if automatic else ""
     numbers = f"{cells} cells, {parameters} low-rank parameters{at_rank}, horizon {n}"
     alternatives = tuple(name for name, fit in fits.items() if fit and name != policy)

@@ -12,6 +12,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.elimination import TensorElimination
 from tensorbandits.policies.subspace import SubspaceRidge, noise_level
+from tensorbandits.tensor.completion import complete
 from tensorbandits.tensor.tucker import rotation
 
 CASES = [((4, 3, 5), (2, 1, 2)), ((5, 6), (2, 2)), ((3, 4, 2, 3), (1, 2, 2, 1)), ((2, 5, 3), (2, 2, 1))]
@@ -191,10 +192,15 @@ def agree(policy, oracle, cell, t):
     ("shape", "rank"), [((4, 3, 5), (2, 1, 2)), ((5, 6), 2), ((7,), 1), ((3, 1, 4, 1), 1), ((1, 5, 1), 1)]
 )
 def test_pulls_equal_the_dense_algorithm(shape, rank, reuse_data, lost, latest):
-    X = 2.0 * low_rank(shape, tuple(min(2, p) for p in shape), np.random.default_rng(3))
-    policy = TensorElimination(shape, rank, horizon=160, exploration=12, reuse_data=reuse_data, noise=1.0, seed=1)
-    play(policy, X, 170, lost=lost, latest=latest, compare=True)
-    assert len(policy._active) < math.prod(shape)
+    X = 4.0 * low_rank(shape, tuple(min(2, p) for p in shape), np.random.default_rng(3))
+    left = []
+    for seed in range(2):
+        policy = TensorElimination(
+            shape, rank, horizon=160, exploration=12, reuse_data=reuse_data, noise=1.0, seed=seed
+        )
+        play(policy, X, 170, lost=lost, latest=latest, compare=True)
+        left.append(len(policy._active))
+    assert min(left) < math.prod(shape)  # else elimination itself was not compared
 
 
 def test_default_and_paper_lengths_of_phases():
@@ -297,6 +303,43 @@ def test_weights_steer_the_exploration():
     assert 0.6 < np.mean([cell[1] == 3 for cell in cells]) < 0.8
     estimates = policy.estimate(np.argwhere(np.ones((3, 4))))
     assert np.abs(estimates.mean() - 1.0) < 0.3
+
+
+def test_weighted_exploration_is_weighted_back():
+    """A cell of probability 0.06 is drawn about 240 times, so that its weight is off by 6 % (one deviation)."""
+    mean, weights = np.outer([1.0, 2.0], [1.0, -1.0, 3.0]), [[0.7, 0.3], [0.5, 0.3, 0.2]]
+    policy = TensorElimination((2, 3), 1, horizon=9000, initial=4000, exploration=0, weights=weights, seed=0)
+    play(policy, mean, 4000, noise=0.0)
+    np.testing.assert_allclose(policy.estimate(list(np.ndindex(2, 3))), mean.ravel(), rtol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "q"),
+    [((4, 3, 5), (2, 1, 2), 60 - 2 * 2 * 3), ((4, 1, 5), 1, 20 - 3 * 4), ((5, 6), 2, 30 - 3 * 4)],
+)
+def test_the_penalty_outside_is_the_papers(shape, rank, q):
+    n, lambda_1 = 300, 0.4
+    policy = TensorElimination(shape, rank, horizon=n, lambda_1=lambda_1, exploration=20, seed=0)
+    play(policy, np.ones(shape), 60)
+    assert policy._ridge.lambda_1 == lambda_1
+    assert policy._ridge.lambda_2 == pytest.approx(n / (q * math.log(1 + n / lambda_1)), rel=1e-12)
+    given = TensorElimination(shape, rank, horizon=n, lambda_2=0.7, exploration=20, seed=0)
+    play(given, np.ones(shape), 60)
+    assert given._ridge.lambda_2 == 0.7
+
+
+@pytest.mark.parametrize(("delta", "used"), [(None, 1 / 300), (0.05, 0.05)])
+def test_the_theorys_radius_is_lemma_1(delta, used):
+    """The noise times ``2 sqrt(14 log(2/delta))``, and ``sqrt(lambda_1)`` times the norm of the completed tensor."""
+    X = 2.0 * low_rank((4, 3, 5), (1, 1, 1), np.random.default_rng(0))
+    policy = TensorElimination(
+        (4, 3, 5), 1, horizon=300, exploration=80, confidence="theory", lambda_1=0.4, noise=0.7, delta=delta, seed=0
+    )
+    play(policy, X, 120, noise=0.7)
+    norm = np.linalg.norm(complete(policy._explored, 1).full())
+    assert norm > 1.0
+    by_hand = 0.7 * 2 * math.sqrt(14 * math.log(2 / used)) + math.sqrt(0.4) * norm
+    assert policy._radius(policy._ridge) == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_exploration_goes_on_until_the_rewards_say_it_is_enough():

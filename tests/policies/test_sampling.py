@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ensemble import Member
 from tensorbandits.policies.thompson import sampling_rank
 from tensorbandits.tensor.als import objective, sweep
+from tensorbandits.tensor.gibbs import Units
 
 PAPER_PROBLEM = {"p": 6, "signal": 1.0, "rank": 1}
 
@@ -225,3 +227,111 @@ def test_copies_do_not_share_state():
     policy.tell(policy.ask(), 1.0)
     twin = copy.deepcopy(policy)
     assert [policy.ask() for _ in range(5)] == [twin.ask() for _ in range(5)]
+
+
+class CountingOracle:
+    """A stateful oracle as a user may write one: its state is the number of its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, ledger, rng):
+        self.calls += 1
+        return rng.standard_normal(ledger.shape)
+
+    def state(self):
+        return {"calls": self.calls}
+
+    def restore(self, state):
+        self.calls = state["calls"]
+
+
+def test_a_restored_policy_has_an_oracle_of_its_own():
+    policy = tb.ApproximateThompsonSampling((2, 3), CountingOracle(), seed=0)
+    policy.ask_many(3)
+    saved = policy.state_dict()
+    expected = policy.ask_many(2)
+    twin = Policy.from_state_dict(saved)
+    assert twin.oracle is not policy.oracle
+    assert (policy.oracle.calls, twin.oracle.calls) == (5, 3)
+    assert twin.ask_many(2) == expected
+    third = Policy.from_state_dict(saved)
+    assert (policy.oracle.calls, twin.oracle.calls, third.oracle.calls) == (5, 5, 3)
+
+
+def test_a_told_reward_shows_in_the_next_look():
+    """Looking keeps its draws; a reward, or many, must make it draw anew."""
+
+    def shrunken_means(ledger, rng):
+        N, Y, _ = ledger.dense()
+        return Y / (N + 1)
+
+    policy = tb.ApproximateThompsonSampling((2, 3), shrunken_means, seed=0)
+    assert policy.estimate([(1, 1)]) == [0.0]
+    policy.tell((1, 1), 4.0)
+    assert (policy.estimate([(1, 1)]), policy.best(), policy.propensity((1, 1))) == ([2.0], (1, 1), 1.0)
+    policy.tell_many([(0, 2)] * 3, [8.0] * 3)
+    assert (policy.estimate([(0, 2)]), policy.best(), policy.propensity((1, 1))) == ([6.0], (0, 2), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rank", "given", "used"),
+    [("auto", None, 0.6), (2, None, 1.0), ((2, 2), None, 1.0), ("auto", 0.9, 0.9), (2, 0.3, 0.3)],
+)
+def test_columns_decay_when_the_rank_is_automatic_unless_said_otherwise(rank, given, used):
+    assert tb.TensorThompsonSampling((5, 4), rank, decay=given).oracle.decay == used
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thompson_survives_an_outlier(seed):
+    rng = np.random.default_rng(seed)
+    policy = tb.TensorThompsonSampling((4, 3, 3), 2, seed=seed)
+    for reward in [*rng.standard_normal(50), 1e9, *rng.standard_normal(20)]:
+        policy.tell(policy.ask(), float(reward))
+    assert policy.ledger.rounds == 71
+    assert np.isfinite(policy.estimate(list(np.ndindex(4, 3, 3)))).all()
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e-9])
+@pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
+def test_the_papers_fixed_scale_survives_rewards_of_any_scale(kind, scale):
+    """The paper's priors are stated for rewards of size about 1; others are learned badly, but without failure."""
+    policy = kind.paper((4, 3, 3), 2, seed=0)
+    tb.simulate(policy, tb.TensorEnvironment(np.zeros((4, 3, 3)), noise=scale, seed=0), 60)
+    assert np.isfinite(policy.estimate(list(np.ndindex(4, 3, 3)))).all()
+
+
+def test_paper_values_of_the_ensemble():
+    policy = tb.TensorEnsembleSampling.paper((4, 3), 1)
+    assert (policy.ensemble_size, policy.perturbation, policy.noise, policy.prior_variance) == (100, 0.1, 1.0, 1.0)
+    assert (policy.scale_free, policy.intercept) == (False, False)
+    assert tb.TensorEnsembleSampling.paper((4, 3), 1, noise=0.5).noise == 0.5
+
+
+def test_rows_are_held_to_their_prior_by_one_over_its_variance():
+    oracle = tb.TensorEnsembleSampling((4, 3), 1, prior_variance=[0.25, 8.0], seed=0).oracle
+    prior = oracle._prior_draw(np.random.default_rng(0))
+    assert oracle._anchor(prior, Units(0.0, 1.0)).row_precision == (4.0, 0.125)
+
+
+@pytest.mark.parametrize(("perturbation", "noise", "variance"), [(0.1, 1.0, 0.1), (0.1, 3.0, 0.1), ("noise", 2.0, 4.0)])
+def test_members_spread_by_the_variance_of_the_perturbations(perturbation, noise, variance):
+    """Where data dominate, a fit is the mean of n perturbed rewards: its variance is that of one of them over n."""
+    n, members = 1000, 400
+    policy = tb.TensorEnsembleSampling(
+        (2, 2),
+        1,
+        ensemble_size=members,
+        perturbation=perturbation,
+        noise=noise,
+        prior_mean=1.0,
+        prior_variance=1e-8,  # every member starts from the same tensor
+        scale_free=False,
+        intercept=False,
+        seed=0,
+    )
+    policy.tell_many([(1, 0)] * n, [2.0] * n)
+    fits = [draw.at(np.array([(1, 0)]))[0] for draw in policy._posterior_draws()]
+    # A variance of 400 normals is off by sqrt(2 / 400) = 7 % (one deviation).
+    assert np.mean(fits) == pytest.approx(2.0, abs=0.02)
+    assert np.var(fits) == pytest.approx(variance / n, rel=0.25)

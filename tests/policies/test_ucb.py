@@ -43,9 +43,20 @@ def test_each_context_has_a_table_of_its_own():
 def test_arms_without_a_reward_are_tried_in_turn():
     policy = VectorizedUCB((3,))
     assert [policy.ask() for _ in range(7)] == [(0,), (1,), (2,), (0,), (1,), (2,), (0,)]
-    policy.tell((0,), 1.0)
-    policy.tell((2,), 1.0)
+    for _ in range(4):
+        policy.tell((0,), 1.0)
+        policy.tell((2,), 1.0)
     assert policy.ask() == (1,)
+
+
+def test_an_arm_that_never_reports_does_not_capture_the_traffic():
+    policy = VectorizedUCB((3,))
+    cells = []
+    for _ in range(400):
+        cells.append(policy.ask())
+        if cells[-1] != (1,):
+            policy.tell(cells[-1], 1.0)
+    assert 2 <= cells.count((1,)) <= 21
 
 
 def test_too_many_arms_are_refused():

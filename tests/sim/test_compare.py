@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -134,11 +136,13 @@ def test_an_error_names_the_job(n_jobs):
     [
         ({"policies": {}}, TypeError, "at least one function"),
         ({"policies": {"ucb": VectorizedUCB((4, 4, 4))}}, TypeError, "lambda seed"),
+        ({"policies": [VectorizedUCB]}, TypeError, "by name"),
         ({"environments": TensorEnvironment(np.zeros(3))}, TypeError, "lambda seed"),
         ({"environments": {}}, TypeError, "give a function"),
         ({"horizon": 0}, ValueError, "horizon is 0"),
         ({"replications": 0}, ValueError, "replications is 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs is 0"),
+        ({"n_jobs": 1.0}, ValueError, r"n_jobs is 1\.0"),
         ({"seed": -1}, ValueError, "seed is -1"),
     ],
 )
@@ -146,6 +150,24 @@ def test_bad_input_is_refused(arguments, error, message):
     good = {"policies": POLICIES, "environments": environment, "horizon": 5, "replications": 1}
     with pytest.raises(error, match=message):
         compare(**(good | arguments))
+
+
+def test_numpy_integers_are_numbers_of_processes():
+    assert len(compare(POLICIES, environment, horizon=np.int64(5), replications=1, n_jobs=np.int64(1)).runs) == 2
+
+
+@pytest.mark.parametrize("missing", ["joblib", "threadpoolctl"])
+def test_a_comparison_without_the_extra_names_the_remedy(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {missing}.*pip install 'tensorbandits\[experiments\]'"):
+        compare(POLICIES, environment, horizon=5, replications=1)
+
+
+def test_a_figure_without_the_extra_names_the_remedy(comparison, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib.*pip install 'tensorbandits\[experiments\]'"):
+        plot_regret(comparison, tmp_path / "regret.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_names_are_refused(comparison):
@@ -168,8 +190,6 @@ def test_markdown_aligns_numbers_to_the_right():
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_the_figure_is_written_without_touching_global_state(comparison, tmp_path, suffix):
-    import sys
-
     before = "matplotlib.pyplot" in sys.modules
     path = tmp_path / f"regret.{suffix}"
     plot_regret(comparison, path, title="Two environments")

@@ -7,6 +7,7 @@ under its own name, which is how a saved policy is made again.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,14 @@ from tensorbandits.checks import (
     check_levels,
     check_reward,
     check_rewards,
+    check_seed,
     check_shape,
+    is_sequence,
 )
 from tensorbandits.ledger import Ledger
 
 STATE_VERSION = 1
+_SALT = 0x7E9507
 
 
 class Policy(ABC):
@@ -68,7 +72,9 @@ class Policy(ABC):
         self.context = check_context(context, self.shape)
         self.decided: Cell = tuple(j for j in range(len(self.shape)) if j not in self.context)
         self.ledger = Ledger(self.shape)
-        self._rng = np.random.default_rng(seed)
+        # An int is salted: a policy and a world that are given the same seed must not draw the same numbers.
+        checked = check_seed(seed)
+        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
 
     # What a subclass implements.
 
@@ -139,7 +145,7 @@ class Policy(ABC):
             if levels < 0:
                 raise ValueError(f"cannot ask for {levels} cells; ask for 0 or more")
             return [()] * int(levels)
-        if isinstance(levels, (str, bytes)) or not isinstance(levels, (Sequence, np.ndarray)):
+        if not is_sequence(levels):
             raise TypeError(
                 f"levels is {levels!r}; give one row of context levels per cell wanted, or a number of cells"
             )
@@ -164,7 +170,7 @@ class Policy(ABC):
 
     def _arguments(self) -> dict[str, Any]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "seed")]
-        return {name: getattr(self, name) for name in names}
+        return {name: copy.deepcopy(getattr(self, name)) for name in names}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -179,7 +185,7 @@ class Policy(ABC):
             raise ValueError(
                 f"the state has version {state.get('version')!r}; this release reads version {STATE_VERSION}"
             )
-        policy = kind(**state["arguments"])
+        policy = kind(**copy.deepcopy(dict(state["arguments"])))
         policy._rng.bit_generator.state = state["rng"]
         policy.ledger = Ledger.from_state(state["ledger"])
         policy._restore(state["state"])
@@ -188,8 +194,8 @@ class Policy(ABC):
 
 def refuse_context(policy: str, context: Sequence[int]) -> None:
     """Raise the error of a policy that cannot take context."""
-    if len(context):
+    if not is_sequence(context) or len(context):
         raise ValueError(
-            f"{policy} takes no context, but context={tuple(context)} was given; use TensorThompsonSampling, "
+            f"{policy} takes no context, but context={context!r} was given; use TensorThompsonSampling, "
             "TensorEnsembleSampling, TensorEpochGreedy or VectorizedUCB, which do"
         )

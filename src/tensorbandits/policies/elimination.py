@@ -24,7 +24,6 @@ from tensorbandits.policies.subspace import RidgeFit, SubspaceRidge, count_pull,
 from tensorbandits.tensor.completion import Completion, cell_probabilities, choose_rank, complete
 from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
 
-CELL_LIMIT = 20_000
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
 _STEP = 1.05  # an exploration that goes on is looked at again after this factor, to keep looking cheap
@@ -398,10 +397,10 @@ class TensorElimination(Policy):
 
 def _check_size(shape: Cell) -> None:
     cells = math.prod(shape)
-    if cells > CELL_LIMIT:
+    if cells > theory.ELIMINATION_CELLS:
         raise ValueError(
             f"{shape} has {cells} cells; TensorElimination keeps a matrix over all of them, which takes "
-            f"{8e-9 * cells**2:.3g} GB (at most {CELL_LIMIT} cells are allowed); use TensorThompsonSampling, "
+            f"{8e-9 * cells**2:.3g} GB (at most {theory.ELIMINATION_CELLS} are allowed); use TensorThompsonSampling, "
             "TensorEnsembleSampling or TensorEpochGreedy"
         )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape
+from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, is_finite, is_sequence
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, Oracle
 from tensorbandits.policies.thompson import sampling_rank
@@ -215,7 +216,9 @@ class TensorEnsembleSampling(ApproximateThompsonSampling):
 def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[float]:
     if variance is None:
         return [1.0 / size for size in shape]
-    values = [variance] * len(shape) if isinstance(variance, (int, float)) else list(variance)
+    if not isinstance(variance, Real) and not is_sequence(variance):
+        raise TypeError(f"prior_variance is {variance!r}; give a number above 0, or one per mode of {shape}")
+    values = [variance] * len(shape) if isinstance(variance, Real) else list(variance)
     if len(values) != len(shape):
         raise ValueError(
             f"prior_variance has {len(values)} entries for {len(shape)} modes; give a number, or one per mode"
@@ -225,9 +228,18 @@ def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[flo
 
 def _prior_means(means: float | Sequence[ArrayLike], shape: Cell, rank: Cell) -> list[Floats]:
     wanted = list(zip(shape, rank, strict=True))
-    if isinstance(means, (int, float)):
+    if isinstance(means, Real):
+        if not is_finite(means):
+            raise ValueError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
         return [np.full(size, float(means)) for size in wanted]
-    arrays = [np.asarray(mean, dtype=np.float64) for mean in means]
+    if not is_sequence(means):
+        raise TypeError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
+    try:
+        arrays = [np.asarray(mean, dtype=np.float64) for mean in means]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}"
+        ) from None
     if [mean.shape for mean in arrays] != wanted or not all(np.isfinite(mean).all() for mean in arrays):
         raise ValueError(
             f"prior_mean has arrays of shapes {[mean.shape for mean in arrays]}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.completion import Completion, cell_probabilities, complete
 from tensorbandits.tensor.tucker import Floats, inner_product
 
+_WAITING = 32  # greedy asks of one cell that are remembered while their rewards have not come
 _REMEASURE = 1.05  # the error is measured again when this much more has been explored
 
 
@@ -31,7 +33,7 @@ class TensorEpochGreedy(Policy):
     """Explore uniformly for ``s_1`` rounds; then repeat: some greedy rounds, one uniform round.
 
     Only uniform rounds feed the completion, since it needs cells drawn independently of what was learned. A reward
-    counts as uniform when a uniform draw of its cell was asked and not yet told; any other is kept in the ledger only.
+    belongs to the last ask of its cell that has none yet; one that nobody asked for is kept in the ledger only.
 
     Parameters
     ----------
@@ -45,6 +47,9 @@ class TensorEpochGreedy(Policy):
     C_2 : multiplies the number of greedy rounds.
     initial : the number of initial rounds ``s_1`` itself; ``None`` is the theory's.
     weights : one vector of sampling weights per *decided* mode, in order, instead of uniform draws.
+    centre : complete the rewards about their mean, which then is a constant besides the tensor; the paper does not.
+        Sampling cells at random blurs a completion in proportion to the size of rewards, so a large mean must go; the
+        rank is then that of the deviations from it.
 
     >>> policy = TensorEpochGreedy((3, 4, 5), rank=2, context=(1,), seed=0)
     >>> cell = policy.ask((2,))
@@ -64,6 +69,7 @@ class TensorEpochGreedy(Policy):
         C_2: float = 1.0,
         initial: int | None = None,
         weights: Sequence[ArrayLike] | None = None,
+        centre: bool = True,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         super().__init__(shape, context=context, seed=seed)
@@ -72,14 +78,14 @@ class TensorEpochGreedy(Policy):
         self.rank, self.schedule = rank, schedule
         self.C_0, self.C_2 = check_positive(C_0, "C_0"), check_positive(C_2, "C_2")
         self.initial = None if initial is None else check_count(initial, "initial")
-        self.weights = weights
+        self.weights, self.centre = weights, bool(centre)
         self._weights = check_weights(weights, tuple(self.shape[j] for j in self.decided))
         ranks = resolve_rank(rank, self.shape)
         self._rank = ranks or feasible_rank([min(2, size) for size in self.shape])  # for the schedules only
         self._s_1 = self.initial or theory.initial_rounds(self.shape, self._rank, C_0=self.C_0)
         self.explored = Ledger(self.shape)
         self._halves = (Ledger(self.shape), Ledger(self.shape))
-        self._pending: dict[Cell, int] = {}  # uniform draws of a cell whose reward has not come
+        self._pending: dict[Cell, list[bool]] = {}  # asks without a reward, by cell: whether each was uniform
         self._uniform_left = self._s_1
         self._greedy_left = 0
         self._epoch = 0
@@ -89,20 +95,26 @@ class TensorEpochGreedy(Policy):
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
         """Return the policy with the paper's values: its schedule, C_0 = C_2 = 1."""
-        values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0}
+        values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0, "centre": False}
         return cls(shape, rank, **(values | arguments))
 
     def _choose(self, levels: Cell) -> Cell:
         if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: a new epoch
             self._greedy_left = self._greedy_rounds()
             self._epoch += 1
-        if self._uniform_left:
+        uniform = self._uniform_left > 0
+        if uniform:
             self._uniform_left -= 1
-            return self._explore(levels)
-        self._greedy_left -= 1
-        if self._greedy_left == 0:
-            self._uniform_left = 1
-        return self._best(levels)
+            cell = self._explore(levels)
+        else:
+            self._greedy_left -= 1
+            self._uniform_left = int(self._greedy_left == 0)
+            cell = self._best(levels)
+        waiting = self._pending.setdefault(cell, [])
+        waiting.append(uniform)
+        if not uniform and waiting.count(False) > _WAITING:
+            waiting.remove(False)
+        return cell
 
     def _explore(self, levels: Cell) -> Cell:
         fixed = self._fixed(levels)
@@ -111,16 +123,17 @@ class TensorEpochGreedy(Policy):
                 fixed[j] = int(self._rng.integers(self.shape[j]))
             else:
                 fixed[j] = int(self._rng.choice(self.shape[j], p=self._weights[at]))
-        cell = tuple(fixed[j] for j in range(len(self.shape)))
-        self._pending[cell] = self._pending.get(cell, 0) + 1
-        return cell
+        return tuple(fixed[j] for j in range(len(self.shape)))
 
     def _observe(self, cell: Cell, reward: float) -> None:
-        waiting = self._pending.pop(cell, 0)
+        waiting = self._pending.get(cell)
         if not waiting:
             return
-        if waiting > 1:
-            self._pending[cell] = waiting - 1
+        uniform = waiting.pop()
+        if not waiting:
+            del self._pending[cell]
+        if not uniform:
+            return
         self._halves[int(self.explored.rounds) % 2].add(cell, reward)
         self.explored.add(cell, reward)
         self._fit = None
@@ -152,7 +165,12 @@ class TensorEpochGreedy(Policy):
         return self._fit
 
     def _complete(self, ledger: Ledger, rank: Rank) -> Completion:
-        return complete(ledger, rank, probabilities=self._probabilities(ledger))
+        probabilities = self._probabilities(ledger)
+        if not self.centre or not len(ledger):
+            return complete(ledger, rank, probabilities=probabilities)
+        inverse = np.ones(len(ledger)) if probabilities is None else 1.0 / probabilities
+        mean = float((inverse * ledger.totals).sum() / (inverse * ledger.counts).sum())
+        return replace(complete(ledger.shifted(mean), rank, probabilities=probabilities), offset=mean)
 
     def _probabilities(self, ledger: Ledger) -> Floats | None:
         """The probability of each explored cell: its context's frequency times the law of the uniform draw."""
@@ -177,8 +195,7 @@ class TensorEpochGreedy(Policy):
         return {
             "explored": self.explored.state(),
             "halves": {str(i): half.state() for i, half in enumerate(self._halves)},
-            "pending_cells": np.array(list(self._pending), dtype=np.int64).reshape(-1, len(self.shape)),
-            "pending_counts": np.array(list(self._pending.values()), dtype=np.int64),
+            "pending": [[list(cell), list(waiting)] for cell, waiting in self._pending.items()],
             "counters": [self._uniform_left, self._greedy_left, self._epoch],
             "measured": list(self._measured),
         }
@@ -186,8 +203,7 @@ class TensorEpochGreedy(Policy):
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.explored = Ledger.from_state(state["explored"])
         self._halves = (Ledger.from_state(state["halves"]["0"]), Ledger.from_state(state["halves"]["1"]))
-        cells, counts = state["pending_cells"], state["pending_counts"]
-        self._pending = {tuple(int(i) for i in cell): int(n) for cell, n in zip(cells, counts, strict=True)}
+        self._pending = {tuple(cell): list(waiting) for cell, waiting in state["pending"]}
         self._uniform_left, self._greedy_left, self._epoch = (int(n) for n in state["counters"])
         self._measured = (float(state["measured"][0]), float(state["measured"][1]))
         self._fit = None

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tensorbandits import theory
 from tensorbandits.checks import (
     Cell,
     Rank,
@@ -22,7 +23,6 @@ from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.tensor.gibbs import Chain, Units
 from tensorbandits.tensor.tucker import Tucker
 
-_CORE_LIMIT = 4096
 _AUTO_CORE = 256
 _AUTO_RANK = 4
 _AUTO_DECAY = 0.6
@@ -34,9 +34,9 @@ def sampling_rank(rank: Rank, shape: Cell) -> Cell:
     if ranks is None:
         cap = next(r for r in range(_AUTO_RANK, 0, -1) if r == 1 or r ** len(shape) <= _AUTO_CORE)
         ranks = feasible_rank([min(cap, size) for size in shape])
-    if math.prod(ranks) > _CORE_LIMIT:
+    if math.prod(ranks) > theory.SAMPLING_CORE:
         raise ValueError(
-            f"rank {ranks} makes a core of {math.prod(ranks)} entries; at most {_CORE_LIMIT} are allowed, "
+            f"rank {ranks} makes a core of {math.prod(ranks)} entries; at most {theory.SAMPLING_CORE} are allowed, "
             "since each round solves for all of them: lower the ranks"
         )
     return ranks
@@ -131,7 +131,7 @@ class TensorThompsonSampling(ApproximateThompsonSampling):
             sizes,
             sampling_rank(rank, sizes),
             noise=self.noise,
-            decay=self.decay or (_AUTO_DECAY if rank == "auto" else 1.0),
+            decay=self.decay or (_AUTO_DECAY if isinstance(rank, str) else 1.0),
             sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,
         )

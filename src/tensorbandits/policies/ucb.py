@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits import theory
 from tensorbandits.checks import Cell, check_positive
 from tensorbandits.policies.base import Policy
-
-_ARM_LIMIT = 10**8
 
 
 class VectorizedUCB(Policy):
     """UCB1 over all combinations as unrelated arms, with one table per context cell.
 
     Each arm is pulled once first, in index order; then the arm of largest
-    ``mean + scale * sqrt(2 log t / N)`` is played, ties to the lowest index.
+    ``mean + scale * sqrt(2 log t / N)`` is played, ties to the lowest index. An arm whose reward has not come is tried
+    again, but never in more than the square root of the rounds: a broken arm cannot capture the traffic.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class VectorizedUCB(Policy):
     ) -> None:
         super().__init__(shape, context=context, seed=seed)
         self.scale = check_positive(scale, "scale")
-        if math.prod(self.shape) > _ARM_LIMIT:
+        if math.prod(self.shape) > theory.UCB_CELLS:
             raise ValueError(
                 f"{math.prod(self.shape):.3g} cells are too many for VectorizedUCB, which keeps a number for each and "
-                f"plays each once (at most {_ARM_LIMIT:.0e}); use TensorThompsonSampling, which exploits low rank"
+                f"plays each once (at most {theory.UCB_CELLS:.0e}); use TensorThompsonSampling, which exploits low rank"
             )
         self._arms: Cell = tuple(self.shape[j] for j in self.decided)
         self._tables = np.zeros((3, *self.shape))  # pulls issued, rewards told, their sum
@@ -57,11 +57,15 @@ class VectorizedUCB(Policy):
 
     def _choose(self, levels: Cell) -> Cell:
         issued, told, total = (table[self._index(levels)].ravel() for table in self._tables)
-        silent = np.flatnonzero(told == 0)
+        silent = np.flatnonzero((told == 0) & (issued**2 <= told.sum()))
         if silent.size:
             arm = int(silent[issued[silent].argmin()])
+        elif not told.any():
+            arm = int(issued.argmin())
         else:
-            arm = int((total / told + self.scale * np.sqrt(2.0 * np.log(told.sum()) / told)).argmax())
+            seen = np.maximum(told, 1)
+            bound = total / seen + self.scale * np.sqrt(2.0 * np.log(told.sum()) / seen)
+            arm = int(np.where(told > 0, bound, -np.inf).argmax())
         cell = self._cell(levels, arm)
         self._tables[(0, *cell)] += 1
         return cell

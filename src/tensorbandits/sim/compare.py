@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from tensorbandits.checks import check_count
+from tensorbandits.checks import check_count, check_installed
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.loop import simulate
@@ -195,7 +196,7 @@ def compare(
     >>> result.table()[0].replications
     2
     """
-    if not policies or not all(callable(make) for make in policies.values()):
+    if not isinstance(policies, Mapping) or not policies or not all(callable(make) for make in policies.values()):
         raise TypeError(
             f"policies is {policies!r}; give at least one function from a seed to a policy, by name: "
             "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed)}"
@@ -231,6 +232,7 @@ def run_job(job: Job) -> Run:
     >>> run_job(Job("eye", "ucb", 0, make, lambda seed: VectorizedUCB((2, 2)), horizon=4)).final
     2.0
     """
+    check_installed("running a comparison", "threadpoolctl")
     from threadpoolctl import threadpool_limits
 
     try:
@@ -250,11 +252,12 @@ def run_jobs(jobs: Iterable[Job], n_jobs: int = 1) -> Iterator[Run]:
     >>> list(run_jobs([]))
     []
     """
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs is {n_jobs!r}; give a number of processes of at least 1, or -1 for every core")
+    check_installed("running a comparison", "joblib", "threadpoolctl")
     from joblib import Parallel, delayed
 
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
-        raise ValueError(f"n_jobs is {n_jobs!r}; give a number of processes of at least 1, or -1 for every core")
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+    parallel = Parallel(n_jobs=int(n_jobs), batch_size=1, return_as="generator_unordered")
     yield from parallel(delayed(run_job)(job) for job in jobs)
 
 

@@ -17,6 +17,7 @@ from tensorbandits.checks import (
     check_count,
     check_levels,
     check_positive,
+    check_seed,
     check_shape,
 )
 from tensorbandits.tensor.tucker import Tucker, best_cell, values_at
@@ -88,8 +89,9 @@ class TensorEnvironment:
         self.family: Family = _check_family(family, self.mean)
         self._tables = _context_tables(context_weights, self.context_modes, self.shape)
         self._best: dict[Cell, float] = {}
-        self._context_rng = np.random.default_rng(seed)
-        self._reward_rng = np.random.Generator(np.random.PCG64(seed).jumped())
+        # Far from each other, and from the numbers that paper_tensor draws with the same seed.
+        source = np.random.PCG64(check_seed(seed))
+        self._reward_rng, self._context_rng = (np.random.Generator(source.jumped(i)) for i in (1, 2))
 
     def context(self) -> Cell:
         """Draw the levels of the context modes, in the order of ``context``; ``()`` without context."""

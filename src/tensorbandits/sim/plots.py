@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorbandits.checks import check_installed
 from tensorbandits.sim.compare import Comparison
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = 
     ...     pathlib.Path(folder, "regret.png").stat().st_size > 10_000
     True
     """
+    check_installed("drawing a figure", "matplotlib")
     from matplotlib.figure import Figure
 
     count = len(comparison.environments)

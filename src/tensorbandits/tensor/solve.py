@@ -47,8 +47,19 @@ def solve_spd(A: Floats, b: Floats, noise: NDArray[np.float64] | None = None) ->
 
     With standard normal ``noise`` of the shape of ``b``, draw from N(A^-1 b, A^-1) instead.
     """
-    L = np.linalg.cholesky(A)
+    try:
+        L = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:  # weights so large that rounding drowns the prior
+        return _solve_scaled(A, b, noise)
     half = np.linalg.solve(L, b[..., None])
     if noise is not None:
         half = half + noise[..., None]
     return np.asarray(np.linalg.solve(np.swapaxes(L, -1, -2), half)[..., 0])
+
+
+def _solve_scaled(A: Floats, b: Floats, noise: Floats | None) -> Floats:
+    """Solve as above with the diagonal scaled to 1 and raised by the size of rounding errors."""
+    size = A.shape[-1]
+    scale = 1.0 / np.sqrt(np.einsum("...ii->...i", A))
+    S = A * scale[..., :, None] * scale[..., None, :] + 4 * size * np.finfo(np.float64).eps * np.eye(size)
+    return np.asarray(scale * solve_spd(S, b * scale, noise))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorly as tl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import null_space
 from tensorly.tenalg import multi_mode_dot
 
-from tensorbandits.checks import Cell
+from tensorbandits.checks import Cell, check_cells, check_level
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,20 +58,32 @@ class Tucker:
         """Return all values as an array of shape (p_1, .., p_d)."""
         return np.asarray(multi_mode_dot(self.core, list(self.factors))) + self.offset
 
-    def at(self, cells: Ints) -> Floats:
+    def at(self, cells: ArrayLike) -> Floats:
         """Return the values at cells (n, d), shape (n,)."""
+        if not isinstance(cells, np.ndarray):  # the library's own arrays are valid
+            cells = check_cells(cells, self.shape)
         return np.asarray(outer_rows(self.factors, cells) @ self.core.ravel()) + self.offset
 
     def best(self, fixed: Mapping[int, int] | None = None) -> Cell:
         """Return the cell of largest value among those with the given levels; ties go to the lowest index."""
-        fixed = fixed or {}
+        fixed = _check_fixed(fixed, self.shape)
         free = [j for j in range(len(self.factors)) if j not in fixed]
         core = self.core
         for j in sorted(fixed, reverse=True):
             core = np.tensordot(self.factors[j][fixed[j]], core, axes=(0, j))
-        cell = _argmax(core, [self.factors[j] for j in free])
-        result = dict(fixed) | dict(zip(free, cell, strict=True))
-        return tuple(int(result[j]) for j in range(len(self.factors)))
+        cell = _argmax(core, [self.factors[j] for j in free]) if free else ()
+        result = fixed | dict(zip(free, cell, strict=True))
+        return tuple(result[j] for j in range(len(self.factors)))
+
+
+def _check_fixed(fixed: Mapping[int, int] | None, shape: Cell) -> dict[int, int]:
+    """Return the fixed levels by mode as ints, each mode one of the shape's and each level one of the mode's."""
+    if fixed is None:
+        return {}
+    if not isinstance(fixed, Mapping):
+        raise TypeError(f"fixed is {fixed!r}; give the fixed levels by mode, for example {{0: 2}}, or None")
+    modes = {mode: check_level(mode, len(shape), "a fixed mode") for mode in fixed}
+    return {j: check_level(fixed[mode], shape[j], f"the fixed level of mode {j}") for mode, j in modes.items()}
 
 
 def _argmax(core: Floats, factors: Sequence[Floats]) -> Cell:
@@ -100,10 +112,10 @@ def best_cell(tensor: Tucker | Floats, fixed: Mapping[int, int] | None = None) -
     """
     if isinstance(tensor, Tucker):
         return tensor.best(fixed)
-    fixed = fixed or {}
+    fixed = _check_fixed(fixed, tensor.shape)
     index = tuple(fixed.get(j, slice(None)) for j in range(tensor.ndim))
     free = iter(np.unravel_index(int(tensor[index].argmax()), tensor[index].shape))
-    return tuple(int(fixed[j]) if j in fixed else int(next(free)) for j in range(tensor.ndim))
+    return tuple(fixed[j] if j in fixed else int(next(free)) for j in range(tensor.ndim))
 
 
 def values_at(tensor: Tucker | Floats, cells: Ints) -> Floats:
