@@ -300,58 +300,89 @@ def recommend(
     modes = check_context(context, sizes)
     _one_of("goal", goal, ("regret", "guarantee", "compute"))
 
-    cells = math.prod(sizes)
-    parameters = sum(size * r for size, r in zip(sizes, ranks, strict=True)) + math.prod(ranks)
-    s_1 = initial_rounds(sizes, ranks)
-    explored, needed = _elimination_needs(sizes, ranks, n)
-    single = sum(size > 1 for size in sizes) <= 1
-    gain = 2 * parameters <= cells
-    small_core = automatic or math.prod(ranks) <= SAMPLING_CORE
-    fits = {
-        "TensorThompsonSampling": small_core,
-        "TensorEnsembleSampling": gain and small_core,
-        "TensorElimination": gain and not modes and n >= needed and cells <= ELIMINATION_CELLS,
-        "TensorEpochGreedy": gain and n > s_1,
-        "VectorizedUCB": n >= cells and cells <= UCB_CELLS,
-    }
-    often = n >= 10 * cells and cells <= UCB_CELLS
-
-    if single and fits["VectorizedUCB"]:
-        policy, why = "VectorizedUCB", "a single mode has no low-rank structure to use"
-    elif often and not gain:
-        policy, why = "VectorizedUCB", "low rank saves too little, and the horizon tries every cell often"
-    elif goal == "guarantee" and fits["TensorElimination"]:
-        policy, q = "TensorElimination", inside_coordinates(sizes, ranks)
-        why = (
-            f"with the theory's values it has a frequentist guarantee without a prior, at the price of regret, and the "
-            f"horizon is longer than its {explored} uniform rounds (if means are of size about 1) and than twice its "
-            f"q = {q} coordinates"
-        )
-    elif goal == "guarantee" and often:
-        policy, why = "VectorizedUCB", "it has a guarantee, and the horizon tries every cell often"
-    elif not small_core:
-        policy, why = "TensorEpochGreedy", f"a core of {math.prod(ranks)} entries is too large to sample each round"
-    elif goal == "compute" and fits["TensorEpochGreedy"]:
-        policy, why = "TensorEpochGreedy", f"it works least per round, after {s_1} uniform rounds"
-    else:
-        policy = "TensorThompsonSampling"
-        why = "it had the lowest mean regret on the paper's problem, and needs neither horizon, noise nor rank"
-        if not gain:
-            why = "low rank saves little, but its prior lets it settle before it has tried every cell often"
-        if goal == "guarantee":
-            why += f"; the guarantee of TensorElimination needs a low rank, no context, {needed} rounds"
-        if goal == "compute":
-            why += f"; TensorEpochGreedy is cheaper but needs a low rank and more than {s_1} rounds"
-
+    problem = _Problem(sizes, ranks, modes, n, small_core=automatic or math.prod(ranks) <= SAMPLING_CORE)
+    policy, why = _pick(problem, goal)
     arguments: dict[str, Any] = {"shape": sizes, "rank": rank, "context": modes}
     if policy == "VectorizedUCB":
         del arguments["rank"]
     if policy == "TensorElimination":  # Theorem 1 holds for its own values only, not for our defaults
-        arguments |= {"horizon": n, "confidence": "theory", "reuse_data": False, "lambda_1": 1.0 / cells}
+        arguments |= {"horizon": n, "confidence": "theory", "reuse_data": False, "lambda_1": 1.0 / problem.cells}
     at_rank = " at rank 2" if automatic else ""
-    numbers = f"{cells} cells, {parameters} low-rank parameters{at_rank}, horizon {n}"
-    alternatives = tuple(name for name, fit in fits.items() if fit and name != policy)
+    numbers = f"{problem.cells} cells, {problem.parameters} low-rank parameters{at_rank}, horizon {n}"
+    alternatives = tuple(name for name, fit in problem.fits.items() if fit and name != policy)
     return Recommendation(policy, f"{numbers}: {why}.", alternatives, arguments)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The numbers that decide which policies fit a problem."""
+
+    sizes: Cell
+    ranks: Cell
+    context: Cell
+    n: int
+    small_core: bool  # small enough to be sampled each round
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def parameters(self) -> int:
+        return sum(size * r for size, r in zip(self.sizes, self.ranks, strict=True)) + math.prod(self.ranks)
+
+    @property
+    def gain(self) -> bool:
+        """Whether low rank saves anything to speak of."""
+        return 2 * self.parameters <= self.cells
+
+    @property
+    def often(self) -> bool:
+        """Whether the horizon tries every cell many times."""
+        return self.n >= 10 * self.cells and self.cells <= UCB_CELLS
+
+    @property
+    def fits(self) -> dict[str, bool]:
+        """Which policies make sense and can be made."""
+        needed = _elimination_needs(self.sizes, self.ranks, self.n)[1]
+        small = self.cells <= ELIMINATION_CELLS
+        return {
+            "TensorThompsonSampling": self.small_core,
+            "TensorEnsembleSampling": self.gain and self.small_core,
+            "TensorElimination": self.gain and not self.context and self.n >= needed and small,
+            "TensorEpochGreedy": self.gain and self.n > initial_rounds(self.sizes, self.ranks),
+            "VectorizedUCB": self.cells <= min(self.n, UCB_CELLS),
+        }
+
+
+def _pick(problem: _Problem, goal: Goal) -> tuple[str, str]:
+    """Return the policy and why."""
+    fits, s_1 = problem.fits, initial_rounds(problem.sizes, problem.ranks)
+    explored, needed = _elimination_needs(problem.sizes, problem.ranks, problem.n)
+    if sum(size > 1 for size in problem.sizes) <= 1 and fits["VectorizedUCB"]:
+        return "VectorizedUCB", "a single mode has no low-rank structure to use"
+    if problem.often and not problem.gain:
+        return "VectorizedUCB", "low rank saves too little, and the horizon tries every cell often"
+    if goal == "guarantee" and fits["TensorElimination"]:
+        return "TensorElimination", (
+            "with the theory's values it has a frequentist guarantee without a prior, at the price of regret, and the "
+            f"horizon is longer than its {explored} uniform rounds (if means are of size about 1) and than twice its "
+            f"q = {inside_coordinates(problem.sizes, problem.ranks)} coordinates"
+        )
+    if goal == "guarantee" and problem.often:
+        return "VectorizedUCB", "it has a guarantee, and the horizon tries every cell often"
+    if not problem.small_core:
+        return "TensorEpochGreedy", f"a core of {math.prod(problem.ranks)} entries is too large to sample each round"
+    if goal == "compute" and fits["TensorEpochGreedy"]:
+        return "TensorEpochGreedy", f"it works least per round, after {s_1} uniform rounds"
+    why = "it had the lowest mean regret on the paper's problem, and needs neither horizon, noise nor rank"
+    if not problem.gain:
+        why = "low rank saves little, but its prior lets it settle before it has tried every cell often"
+    if goal == "guarantee":
+        why += f"; the guarantee of TensorElimination needs a low rank, no context, {needed} rounds"
+    if goal == "compute":
+        why += f"; TensorEpochGreedy is cheaper but needs a low rank and more than {s_1} rounds"
+    return "TensorThompsonSampling", why
 
 
 def _elimination_needs(sizes: Cell, ranks: Cell, n: int) -> tuple[int, int]:

@@ -25,10 +25,10 @@ class Scripted(Policy):
         self.told.append((cell, reward))
 
     def _best(self, levels):
-        raise NotImplementedError
+        return (0,) * len(self.shape)
 
     def _estimate(self, cells):
-        raise NotImplementedError
+        return np.zeros(len(cells))
 
 
 MEAN = np.array([[0.0, 1.0, 4.0], [2.0, 5.0, 3.0]])
