@@ -200,6 +200,8 @@ def test_a_state_of_another_kind_or_version_is_refused(case):
         other.from_state_dict(state)
     with pytest.raises(ValueError, match="version"):
         case.kind.from_state_dict(state | {"version": 99})
+    with pytest.raises(ValueError, match=r"lacks .*rng"):
+        case.kind.from_state_dict({key: value for key, value in state.items() if key != "rng"})
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e9, 1e-9])

@@ -47,6 +47,8 @@ def test_a_wrong_oracle_is_named():
         tb.ApproximateThompsonSampling((2, 2), "thompson")
     with pytest.raises(ValueError, match=r"of shape \(3,\); it must return .* shape \(2, 2\)"):
         tb.ApproximateThompsonSampling((2, 2), lambda ledger, rng: np.zeros(3)).ask()
+    with pytest.raises(ValueError, match="not finite"):
+        tb.ApproximateThompsonSampling((2, 2), lambda ledger, rng: np.full((2, 2), np.nan)).ask()
 
 
 @pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])

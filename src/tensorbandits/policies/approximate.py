@@ -109,6 +109,10 @@ class ApproximateThompsonSampling(Policy):
                 f"the oracle returned {type(draw).__name__} of shape {getattr(draw, 'shape', None)}; "
                 f"it must return a Tucker tensor or an array of shape {self.shape}"
             )
+        if isinstance(draw, np.ndarray) and not np.isfinite(draw).all():
+            raise ValueError(
+                "the oracle returned numbers that are not finite; every mean of a draw must be a finite number"
+            )
         return draw
 
     def _state(self) -> dict[str, Any]:

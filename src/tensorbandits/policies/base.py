@@ -181,6 +181,9 @@ class Policy(ABC):
                 f"the state is of a {state.get('policy')!r}, not of {cls.__name__}; "
                 f"use that class, or Policy, which knows {sorted(Policy._kinds)}"
             )
+        missing = [key for key in ("arguments", "rng", "ledger", "state") if key not in state]
+        if missing:
+            raise ValueError(f"the state lacks {missing}; give what state_dict returned, whole")
         if state.get("version") != STATE_VERSION:
             raise ValueError(
                 f"the state has version {state.get('version')!r}; this release reads version {STATE_VERSION}"

@@ -208,7 +208,7 @@ class TensorEnsembleSampling(ApproximateThompsonSampling):
         return cls(shape, rank, **(values | arguments))
 
     def _draw_copies(self, oracle: Oracle, rng: np.random.Generator) -> list[Draw]:
-        """Every member once, up to date: so propensities are exact shares of the ensemble."""
+        """Every member once, up to date: so propensities are shares of the whole ensemble."""
         assert isinstance(oracle, EnsembleOracle)
         return [oracle.update(index, self.ledger, rng) for index in range(self.ensemble_size)]
 
