@@ -1,8 +1,9 @@
 """Final regrets of every policy on the paper's smaller problem, beside what is required of them.
 
-p = 15, w = 0.5, noise 1, true rank 2, n = 10,000 rounds; replication i plays on the tensor of seed i.
+p = 15, w = 0.5, noise 1, true rank 2, n = 10,000 rounds; replication i plays on the tensor of seed i (with --seed s,
+of seed s + i: tensors on which no default was chosen).
 Results are kept in a JSON-lines file as they come: an interrupted run goes on where it stopped, and a run
-with other settings (rounds, or any argument of a policy) starts anew.
+with other settings (rounds, seed, or any argument of a policy) starts anew.
 """
 
 from __future__ import annotations
@@ -120,10 +121,10 @@ def environment(seed: int) -> tb.TensorEnvironment:
     return tb.TensorEnvironment(tb.paper_tensor(P, SIGNAL, rank=RANK, seed=seed), noise=NOISE, seed=seed)
 
 
-def settings(key: str, rounds: int) -> str:
+def settings(key: str, rounds: int, seed: int) -> str:
     """Everything that decides a result apart from the code and the replication, as text."""
     state = ENTRIES[key].make(rounds, None).state_dict()
-    problem = {"p": P, "signal": SIGNAL, "noise": NOISE, "rank": RANK, "rounds": rounds}
+    problem = {"p": P, "signal": SIGNAL, "noise": NOISE, "rank": RANK, "rounds": rounds, "seed": seed}
     return json.dumps(problem | {"policy": state["policy"], "arguments": state["arguments"]}, default=repr)
 
 
@@ -144,10 +145,12 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def run_missing(wanted: dict[str, tuple[str, int]], kept: Kept, rounds: int, n_jobs: int, path: Path) -> None:
+def run_missing(
+    wanted: dict[str, tuple[str, int]], kept: Kept, rounds: int, seed: int, n_jobs: int, path: Path
+) -> None:
     """Run the replications not kept yet, the quick policies first, and keep each as it finishes."""
     jobs = [
-        Job("paper", key, i, environment, lambda seed, make=ENTRIES[key].make: make(rounds, seed), rounds)
+        Job("paper", key, i, environment, lambda seed, make=ENTRIES[key].make: make(rounds, seed), rounds, seed)
         for key, (text, count) in wanted.items()
         for i in range(count)
         if (text, i) not in kept
@@ -216,10 +219,10 @@ def verdicts(rows: dict[str, Row], rounds: int) -> list[dict[str, Any]]:
     return result
 
 
-def report(rows: dict[str, Row], rounds: int, others: int) -> str:
+def report(rows: dict[str, Row], rounds: int, seed: int, others: int) -> str:
     """Return everything that is to be read, as Markdown."""
     parts = [
-        f"# Final regrets: p = {P}, w = {SIGNAL}, noise {NOISE:g}, rank {RANK}, {rounds:,} rounds",
+        f"# Final regrets: p = {P}, w = {SIGNAL}, noise {NOISE:g}, rank {RANK}, {rounds:,} rounds, seeds from {seed}",
         table(rows),
     ]
     tuned = {m: rows[f"estr-{m}"] for m in ESTR_GRID if f"estr-{m}" in rows}
@@ -256,6 +259,7 @@ def main(
     slow_replications: Annotated[int, typer.Option(min=1, help="Of elimination and ESTR.")] = 30,
     only: Annotated[str, typer.Option(help=f"Comma-separated, of: {', '.join(ENTRIES)}.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each run.")] = ROUNDS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first tensor; the next ones follow.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
     quick: Annotated[bool, typer.Option(help="2,000 rounds, 3 replications, 1 of the slow.")] = False,
     fresh: Annotated[bool, typer.Option(help="Run again what is kept from earlier.")] = False,
@@ -266,20 +270,21 @@ def main(
         rounds, replications, slow_replications = 2_000, 3, 1
     counts = {key: slow_replications if ENTRIES[key].slow else replications for key in choose(only)}
     try:
-        wanted = {key: (settings(key, rounds), count) for key, count in counts.items()}
+        wanted = {key: (settings(key, rounds, seed), count) for key, count in counts.items()}
     except ValueError as error:
         raise typer.BadParameter(f"--rounds {rounds}: {error}") from None
     out.mkdir(parents=True, exist_ok=True)
     log = out / "regret.jsonl"
     kept: Kept = {} if fresh else {(r["settings"], r["replication"]): r for r in read_records(log)}
-    run_missing(wanted, kept, rounds, jobs, log)
+    run_missing(wanted, kept, rounds, seed, jobs, log)
     rows = collect(wanted, kept, rounds)
     code = code_version()
     others = sum(kept[text, i]["code"] != code for text, count in wanted.values() for i in range(count))
-    text = report(rows, rounds, others)
+    text = report(rows, rounds, seed, others)
     print(text)
     results = {  # JSON has no NaN, so a standard error of one replication is left out
         "rounds": rounds,
+        "seed": seed,
         "rows": [{k: v for k, v in asdict(row).items() if v == v} for row in rows.values()],
         "requirements": verdicts(rows, rounds),
     }

@@ -60,7 +60,9 @@ def known_policies():
 def test_python_blocks_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a page may write files
     namespace = {"__name__": "docs_page"}
-    for line, source in blocks(path.read_text(encoding="utf-8")):
+    found = blocks(path.read_text(encoding="utf-8"))
+    assert found, f"{name(path)} shows no Python"
+    for line, source in found:
         padded = "\n" * (line - 1) + source  # so that a traceback names the line of the page
         exec(compile(padded, str(path), "exec"), namespace)
 
