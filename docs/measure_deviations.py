@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 import tensorbandits as tb
 from tensorbandits import theory
 from tensorbandits.tensor.als import Anchor, sweep
-from tensorbandits.tensor.completion import _Draws, _leading, _project, _project_others, _weigh
+from tensorbandits.tensor.completion import _Draws, _leading, _project_others, _weigh
+from tests.plain.completion import project
 from tensorbandits.tensor.solve import core_equations, row_equations, solve_spd
 from tensorbandits.tensor.tucker import rotation
 
@@ -425,17 +426,17 @@ def x_ini() -> str:
 def passes() -> str:
     def jacobi(draws: _Draws) -> tuple[int, float]:
         factors = [_leading(draws, j, 2)[1] for j in range(3)]
-        norm = float(np.linalg.norm(_project(draws, factors)))
+        norm = float(np.linalg.norm(project(draws.cells, draws.values, factors)))
         steps = 0
         while True:
             steps += 1
             sides = [_project_others(draws, factors, j) for j in range(3)]
             factors = [np.linalg.svd(side, full_matrices=False)[0][:, :2] for side in sides]
-            grown = float(np.linalg.norm(_project(draws, factors)))
+            grown = float(np.linalg.norm(project(draws.cells, draws.values, factors)))
             if grown - norm <= 1e-6 * grown or steps == 100:
                 break
             norm = grown
-        full = tb.Tucker(_project(draws, factors), tuple(factors)).full()
+        full = tb.Tucker(project(draws.cells, draws.values, factors), tuple(factors)).full()
         return steps, relative(full, mean)
 
     results = []

@@ -90,6 +90,8 @@ def check_levels(levels: Sequence[int], context: Cell, shape: Cell) -> Cell:
     >>> check_levels((2,), (0,), (3, 4))
     (2,)
     """
+    if not context and type(levels) is tuple and not levels:  # on the way of every decision, so without a detour
+        return ()
     if not is_sequence(levels):
         raise TypeError(f"levels is {levels!r}; give a sequence with one level per context mode {context}")
     if len(levels) != len(context):
@@ -114,6 +116,12 @@ def check_cell(cell: Sequence[int], shape: Cell) -> Cell:
     >>> check_cell(np.array([1, 2]), (3, 4))
     (1, 2)
     """
+    if (  # what `ask` returned, told without a detour
+        type(cell) is tuple
+        and len(cell) == len(shape)
+        and all(type(level) is int and 0 <= level < size for level, size in zip(cell, shape, strict=True))
+    ):
+        return cell
     if not is_sequence(cell):
         raise TypeError(f"cell is {cell!r}; give one level per mode of the shape {shape}")
     if len(cell) != len(shape):
@@ -159,6 +167,8 @@ def check_reward(reward: Any, what: str = "the reward") -> float:
     >>> check_reward(1)
     1.0
     """
+    if type(reward) is float and abs(reward) <= _LARGEST_REWARD:
+        return reward
     if isinstance(reward, np.ndarray) and reward.ndim == 0:
         reward = reward[()]
     if not isinstance(reward, (Real, np.bool_)):

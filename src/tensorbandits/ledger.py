@@ -6,6 +6,7 @@ Its size grows with the distinct cells seen, not with the rounds played nor with
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbandits.checks import Cell, check_cell, check_cells, check_reward, check_rewards, check_shape
 
 _DENSE_LIMIT = 10**8
+_SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
 
 
 class Entry(NamedTuple):
@@ -48,6 +50,9 @@ class Ledger:
         self._position: dict[Cell, int] = {}
         self._cells = np.zeros((16, len(self.shape)), dtype=np.int64)
         self._sums = np.zeros((3, 16))  # rows: N, Y, Q
+        self._rounds = 0.0
+        self._sorted: list[Cell] = []  # cells in order of their levels, as far as `order` has looked
+        self._order = np.zeros(16, dtype=np.int64)  # and their positions
 
     def add(self, cells: ArrayLike, rewards: ArrayLike) -> None:
         """Add one observation (a cell and a number) or many (an (n, d) array and n numbers).
@@ -55,7 +60,7 @@ class Ledger:
         Takes amortised constant time per observation. Many at once give the same numbers as one by one.
         """
         if not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
-            self._add_one(check_cell(cells, self.shape), check_reward(rewards))  # type: ignore[arg-type]
+            self.record(check_cell(cells, self.shape), check_reward(rewards))  # type: ignore[arg-type]
             return
         array = check_cells(cells, self.shape)
         values = check_rewards(rewards, len(array))
@@ -63,12 +68,16 @@ class Ledger:
         np.add.at(self._sums[0], at, 1.0)
         np.add.at(self._sums[1], at, values)
         np.add.at(self._sums[2], at, values * values)
+        self._rounds += len(values)
 
-    def _add_one(self, cell: Cell, reward: float) -> None:
+    def record(self, cell: Cell, reward: float) -> None:
+        """Add one observation that was checked already: a tuple of ints within the shape, and a finite float."""
         at = self._locate(cell)
-        self._sums[0, at] += 1.0
-        self._sums[1, at] += reward
-        self._sums[2, at] += reward * reward
+        sums = self._sums
+        sums[0, at] += 1.0
+        sums[1, at] += reward
+        sums[2, at] += reward * reward
+        self._rounds += 1.0
 
     def _locate(self, cell: Cell) -> int:
         """Return the position of a cell, making room for it at the end if it is new."""
@@ -105,7 +114,30 @@ class Ledger:
     @property
     def rounds(self) -> float:
         """The number of rewards seen, ``T``."""
-        return float(self.counts.sum())
+        return self._rounds
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The positions of the observed cells when sorted by their levels, first mode first, shape (n,); a view.
+
+        >>> ledger = Ledger((3, 4)); ledger.add([(2, 1), (0, 3), (0, 2)], [1.0, 1.0, 1.0])
+        >>> ledger.order.tolist()
+        [2, 1, 0]
+        """
+        n, known = len(self._position), len(self._sorted)
+        if n - known > _SORT_AT_ONCE:
+            self._order = np.lexsort(self.cells.T[::-1]).astype(np.int64)
+            self._sorted = [tuple(cell) for cell in self.cells[self._order].tolist()]
+        elif n > known:
+            if n > len(self._order):
+                self._order = np.concatenate([self._order[:known], np.zeros(len(self._cells), dtype=np.int64)])
+            for position in range(known, n):
+                cell = tuple(self._cells[position].tolist())
+                at = bisect.bisect(self._sorted, cell)
+                self._sorted.insert(at, cell)
+                self._order[at + 1 : position + 1] = self._order[at:position]
+                self._order[at] = position
+        return self._order[:n]
 
     @property
     def mean(self) -> float:
@@ -118,15 +150,17 @@ class Ledger:
         if not self._position:
             return 0.0
         mean = self.mean
-        within = self._within().sum()
+        within = self.within.sum()
         between = (self.counts * (self.totals / self.counts - mean) ** 2).sum()
         return float((within + between) / self.rounds)
 
     def noise_variance(self) -> tuple[float, float]:
         """Return the sum of squares within cells and its degrees of freedom (rewards beyond each cell's first)."""
-        return float(self._within().sum()), self.rounds - len(self)
+        return float(self.within.sum()), self.rounds - len(self)
 
-    def _within(self) -> NDArray[np.float64]:
+    @property
+    def within(self) -> NDArray[np.float64]:
+        """The sum of squares of each observed cell's rewards about their mean, shape (n,)."""
         return np.maximum(self.squares - self.totals**2 / self.counts, 0.0)
 
     def __len__(self) -> int:
@@ -175,19 +209,8 @@ class Ledger:
         result = self.copy()
         at = [result._locate(cell) for cell in other._position]
         result._sums[:, at] += other._sums[:, : len(other)]
+        result._rounds += other._rounds
         return result
-
-    def shifted(self, centre: float) -> Ledger:
-        """Return the ledger of the same rewards less a constant.
-
-        >>> ledger = Ledger((2,)); ledger.add([(0,), (0,)], [3.0, 5.0])
-        >>> ledger.shifted(4.0)[0,]
-        Entry(cell=(0,), rounds=2.0, total=0.0, squares=2.0)
-        """
-        state = self.state()
-        N, Y, _ = state["sums"]
-        state["sums"] = np.stack([N, Y - centre * N, self._within() + (Y - centre * N) ** 2 / np.maximum(N, 1.0)])
-        return Ledger.from_state(state)
 
     def dense(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return ``N, Y, Q`` as full arrays of the ledger's shape; refused above 10^8 cells.
@@ -225,6 +248,7 @@ class Ledger:
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         ledger._sums[:, : len(cells)] = state["sums"]
+        ledger._rounds = float(ledger.counts.sum())
         return ledger
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -2,9 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.plain import completion as plain
 
-from tensorbandits import Ledger, complete, paper_tensor
+from tensorbandits import Ledger, Tucker, complete, paper_tensor
 from tensorbandits.tensor import choose_rank, second_moment
+from tensorbandits.tensor._completion_kernels import project_others
 from tensorbandits.tensor.completion import cell_probabilities
 
 
@@ -148,3 +152,39 @@ def test_bad_probabilities_are_refused(probabilities):
     ledger.add([(0, 0), (1, 1)], [1.0, 2.0])
     with pytest.raises(ValueError, match="one number in"):
         complete(ledger, 1, probabilities=probabilities)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 30))
+def test_the_compiled_pass_is_that_of_the_plain_twin(seed, order, n):
+    rng = np.random.default_rng(seed)
+    shape, rank = rng.integers(1, 6, size=order), rng.integers(1, 6, size=order)
+    factors = [rng.standard_normal((p, r)) for p, r in zip(shape, rank)]
+    cells, values = rng.integers(shape, size=(n, order)), rng.standard_normal(n) * 10.0 ** rng.integers(-8, 9, size=n)
+    rows = np.concatenate([U.ravel() for U in factors])
+    for mode in range(order):
+        H = project_others(cells, values, np.array([shape, rank]), rows, mode)
+        expected = plain.project_others(cells, values, factors, mode)
+        np.testing.assert_allclose(H, expected, rtol=1e-9, atol=1e-12 * np.abs(values).max(initial=1.0) * 1e4)
+
+
+@pytest.mark.parametrize("shape", [(8, 6, 7), (9, 8), (4, 5, 3, 4), (7,)])
+def test_a_completion_is_that_of_the_plain_twin(shape):
+    """From the same start, core and factors are the twin's up to signs; the tensor is the same."""
+    rng = np.random.default_rng(0)
+    rank = (2,) * len(shape) if len(shape) > 1 else (1,)
+    ledger, _ = observe(rng.standard_normal(shape), 400, 0)
+    init = [np.linalg.qr(rng.standard_normal((p, r)))[0] for p, r in zip(shape, rank)]
+    fit = complete(ledger, rank, init=init)
+    values = ledger.totals * np.prod(shape) / ledger.rounds
+    core, factors = plain.iterate(ledger.cells, values, init, rank)
+    np.testing.assert_allclose(fit.full(), Tucker(core, tuple(factors)).full(), rtol=1e-8, atol=1e-9)
+
+
+def test_a_centre_is_taken_off_and_comes_back_as_the_offset():
+    mean = paper_tensor(8, 0.8, seed=0)
+    (ledger, _), (moved, _) = observe(mean, 3000, 0), observe(mean + 5.0, 3000, 0)
+    one, two = complete(ledger, 2), complete(moved, 2, centre=5.0)
+    assert two.offset == 5.0
+    np.testing.assert_allclose(two.full() - 5.0, one.full(), rtol=1e-6, atol=1e-6)
+    assert choose_rank(moved, centre=5.0) == choose_rank(ledger)

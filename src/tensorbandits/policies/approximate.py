@@ -7,7 +7,7 @@ the law of its best cell is to the posterior law, the lower the regret (Theorem 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tensorbandits.checks import Cell, check_cells, check_count
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
+from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 Draw = Tucker | Floats
@@ -123,3 +124,39 @@ class ApproximateThompsonSampling(Policy):
         restore = getattr(self.oracle, "restore", None)
         if restore:
             restore(state["oracle"])
+
+
+class ModelOracle(Oracle, Protocol):
+    """An oracle that keeps a model and changes it in place, so that a decision need not copy it."""
+
+    def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model:
+        """Return the model of the next draw; it is valid until the oracle is used again."""
+        ...
+
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int, /) -> Iterator[Model]:
+        """Yield the models of further draws given the same ledger, each valid until the next."""
+        ...
+
+
+class ModelSampling(ApproximateThompsonSampling):
+    """Approximate Thompson sampling with a model oracle: the frame of the library's own sampling policies."""
+
+    oracle: ModelOracle
+
+    def _choose(self, levels: Cell) -> Cell:
+        self._posterior = None
+        return self.oracle.advance(self.ledger, self._rng).best(self._levels(levels))
+
+    def _choose_many(self, rows: Sequence[Cell]) -> list[Cell]:
+        if not rows:
+            return []
+        first = self._choose(rows[0])
+        models = self.oracle.more(self.ledger, self._rng, len(rows) - 1)
+        return [first, *(model.best(self._levels(row)) for row, model in zip(rows[1:], models, strict=True))]
+
+    def _levels(self, levels: Cell) -> NDArray[np.int64]:
+        """The context levels by mode, -1 where the mode is decided, shape (d,)."""
+        fixed = np.full(len(self.shape), -1)
+        if levels:
+            fixed[list(self.context)] = levels
+        return fixed

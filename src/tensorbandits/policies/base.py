@@ -82,6 +82,10 @@ class Policy(ABC):
     def _choose(self, levels: Cell) -> Cell:
         """Return the cell to play, given valid context levels."""
 
+    def _choose_many(self, rows: Sequence[Cell]) -> list[Cell]:
+        """Return the cells to play, given valid context levels each; a policy that can share work does so here."""
+        return [self._choose(row) for row in rows]
+
     def _observe(self, cell: Cell, reward: float) -> None:  # noqa: B027  (most policies need only the ledger)
         """Take note of a valid reward; the ledger already holds it."""
 
@@ -109,7 +113,7 @@ class Policy(ABC):
     def tell(self, cell: Sequence[int], reward: float) -> None:
         """Learn the reward of a cell: any time later, in any order, or never."""
         valid, value = check_cell(cell, self.shape), check_reward(reward)
-        self.ledger.add(valid, value)
+        self.ledger.record(valid, value)
         self._observe(valid, value)
 
     def ask_many(self, levels: ArrayLike | int) -> list[Cell]:
@@ -117,7 +121,7 @@ class Policy(ABC):
 
         A policy without context takes the number of cells wanted.
         """
-        return [self._choose(row) for row in self._check_many(levels)]
+        return self._choose_many(self._check_many(levels))
 
     def tell_many(self, cells: ArrayLike, rewards: ArrayLike) -> None:
         """Learn many rewards, as telling one by one would; one invalid row refuses them all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, is_finite, is_sequence
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, Oracle
+from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
 from tensorbandits.policies.thompson import sampling_rank
-from tensorbandits.tensor.als import Anchor, sweep
 from tensorbandits.tensor.gibbs import Units
+from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _PRIOR_REWARDS = 2.0  # how many rewards the first guess of the noise variance counts for
@@ -24,41 +24,35 @@ _PRIOR_REWARDS = 2.0  # how many rewards the first guess of the noise variance c
 class Member:
     """One model: its prior draw, its current fit, and its perturbations, in units of the perturbing deviation."""
 
-    def __init__(self, prior: Tucker) -> None:
+    def __init__(self, prior: Model) -> None:
         self.prior = prior  # core and offset in units of the rewards
-        self.model: Tucker | None = None
+        self.model: Model | None = None
         self.counts: Floats = np.zeros(0)  # rewards per cell when last brought up to date
         self.perturbation: Floats = np.zeros(0)  # sum of one standard normal per such reward
+        self.seen = 0.0  # rewards then
 
     def perturb(self, counts: Floats, rng: np.random.Generator) -> Floats:
         """Draw the perturbation sums of the rewards that came since: a sum of j has variance j."""
-        fresh = counts.copy()
-        fresh[: len(self.counts)] -= self.counts
-        total = np.sqrt(fresh) * rng.standard_normal(len(counts))
-        total[: len(self.perturbation)] += self.perturbation
+        from tensorbandits.tensor._sweep_kernels import perturb
+
+        total = np.zeros(len(counts))
+        total[: len(self.perturbation)] = self.perturbation
+        perturb(counts, self.counts, rng.standard_normal(len(counts)), total)
         self.counts, self.perturbation = counts.copy(), total
         return total
 
     def state(self) -> dict[str, Any]:
         """Return the member as plain arrays."""
-        parts = {"prior": self.prior} | ({"model": self.model} if self.model else {})
         state: dict[str, Any] = {"counts": self.counts.copy(), "perturbation": self.perturbation.copy()}
-        for name, tensor in parts.items():
-            factors = {str(j): U.copy() for j, U in enumerate(tensor.factors)}
-            state[name] = {"core": tensor.core.copy(), "offset": tensor.offset, "factors": factors}
-        return state
+        return state | {"prior": self.prior.state()} | ({"model": self.model.state()} if self.model else {})
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the member that :meth:`state` described."""
-
-        def tensor(part: Mapping[str, Any]) -> Tucker:
-            factors = tuple(np.array(part["factors"][str(j)]) for j in range(len(part["factors"])))
-            return Tucker(np.array(part["core"]), factors, float(part["offset"]))
-
-        member = cls(tensor(state["prior"]))
-        member.model = tensor(state["model"]) if "model" in state else None
+        member = cls(Model.from_state(state["prior"]))
+        member.model = Model.from_state(state["model"]) if "model" in state else None
         member.counts, member.perturbation = np.array(state["counts"]), np.array(state["perturbation"])
+        member.seen = float(member.counts.sum())
         return member
 
 
@@ -76,46 +70,67 @@ class EnsembleOracle:
         self.sweeps = policy.sweeps
         self.prior_variance = _per_mode(policy.prior_variance, shape)
         self.prior_mean = _prior_means(policy.prior_mean, shape, rank)
+        self._precision = np.repeat(1.0 / np.array(self.prior_variance), rank)  # of each column of each factor
+        sizes = sum(p * r for p, r in zip(shape, rank, strict=True)) + 1 + math.prod(rank)
+        self._no_noise = np.zeros((self.sweeps, sizes))  # a draw without noise is a solution
         self.members: dict[int, Member] = {}
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Return an up-to-date member drawn uniformly."""
+        return self.advance(ledger, rng).tensor()
+
+    def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
+        """Do the same, and return the member's model itself."""
         return self.update(int(rng.integers(self.size)), ledger, rng)
 
-    def update(self, index: int, ledger: Ledger, rng: np.random.Generator) -> Tucker:
-        """Bring one member up to date on all rewards, and return its tensor."""
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
+        """Yield ``count`` further members given the same ledger; one that is up to date already costs nothing."""
+        for _ in range(count):
+            yield self.advance(ledger, rng)
+
+    def update(self, index: int, ledger: Ledger, rng: np.random.Generator) -> Model:
+        """Bring one member up to date on all rewards, if it is not, and return its model."""
         if index not in self.members:
             self.members[index] = Member(self._prior_draw(rng))
         member = self.members[index]
+        if member.model is not None and member.seen == ledger.rounds:
+            return member.model
         units = Units.of(ledger) if self.scale_free else Units(0.0, 1.0)
-        anchor = self._anchor(member.prior, units)
+        prior = self._in_units(member.prior, units)
         if not len(ledger):
-            return anchor.mean
+            return prior
         variance = self._noise_variance(ledger, units)
         deviation = math.sqrt(variance if self.perturbation == "noise" else self.perturbation)
         perturbed = ledger.totals + deviation * member.perturb(ledger.counts, rng)
-        data = (ledger.cells, ledger.counts / variance, perturbed / variance)
-        model = member.model or anchor.mean
-        for _ in range(self.sweeps):
-            model = sweep(model, anchor, *data)
-        member.model = model
-        return model
+        member.model = member.model or prior.copy()
+        member.seen = ledger.rounds
+        self._fit(member.model, prior, ledger, perturbed, variance, units.scale)
+        return member.model
 
-    def _prior_draw(self, rng: np.random.Generator) -> Tucker:
+    def _fit(
+        self, model: Model, prior: Model, ledger: Ledger, perturbed: Floats, variance: float, scale: float
+    ) -> None:
+        """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given sums of perturbed rewards."""
+        sweep(
+            *(model, prior, self._precision, ledger, perturbed, self._no_noise),
+            variance=variance,
+            core_precision=self.core_ridge / scale**2,
+            offset_precision=scale**-2 if self.intercept else None,
+        )
+
+    def _prior_draw(self, rng: np.random.Generator) -> Model:
         """Rows N(mu, sigma_k^2 I), columns normalised, core all ones."""
-        factors = []
+        rows = []
         for mean, variance in zip(self.prior_mean, self.prior_variance, strict=True):
             U = mean + math.sqrt(variance) * rng.standard_normal(mean.shape)
-            factors.append(U / np.linalg.norm(U, axis=0))
-        return Tucker(np.ones(self.rank), tuple(factors), float(rng.standard_normal()) if self.intercept else 0.0)
+            rows.append((U / np.linalg.norm(U, axis=0)).ravel())
+        offset = float(rng.standard_normal()) if self.intercept else 0.0
+        return Model(self.shape, self.rank, np.concatenate(rows), np.ones(math.prod(self.rank)), offset)
 
-    def _anchor(self, prior: Tucker, units: Units) -> Anchor:
-        """The member's prior in the units of the rewards, and the strength of each block's tie to it."""
-        s = units.scale
-        offset = units.centre + s * prior.offset if self.intercept else 0.0
-        mean = Tucker(s * prior.core, prior.factors, offset)
-        rows = tuple(1.0 / variance for variance in self.prior_variance)
-        return Anchor(mean, rows, self.core_ridge / s**2, s**-2 if self.intercept else None)
+    def _in_units(self, prior: Model, units: Units) -> Model:
+        """A member's prior in the units of the rewards."""
+        offset = units.centre + units.scale * prior.offset if self.intercept else 0.0
+        return Model(self.shape, self.rank, prior.rows, units.scale * prior.core, offset)
 
     def _noise_variance(self, ledger: Ledger, units: Units) -> float:
         """The variance of a reward: given, or pooled within cells with the overall scale as a first guess."""
@@ -133,7 +148,7 @@ class EnsembleOracle:
         self.members = {int(index): Member.from_state(member) for index, member in state.items()}
 
 
-class TensorEnsembleSampling(ApproximateThompsonSampling):
+class TensorEnsembleSampling(ModelSampling):
     """An ensemble of low-rank models; each round one of them, drawn uniformly, decides.
 
     Each reward enters every model with its own Gaussian perturbation, so that the spread of the models stands in for
@@ -210,7 +225,7 @@ class TensorEnsembleSampling(ApproximateThompsonSampling):
     def _draw_copies(self, oracle: Oracle, rng: np.random.Generator) -> list[Draw]:
         """Every member once, up to date: so propensities are shares of the whole ensemble."""
         assert isinstance(oracle, EnsembleOracle)
-        return [oracle.update(index, self.ledger, rng) for index in range(self.ensemble_size)]
+        return [oracle.update(index, self.ledger, rng).tensor() for index in range(self.ensemble_size)]
 
 
 def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,10 +21,11 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
-from tensorbandits.tensor.completion import Completion, cell_probabilities, complete
+from tensorbandits.tensor.completion import Completion, CompletionInfo, cell_probabilities, complete
 from tensorbandits.tensor.tucker import Floats, inner_product
 
 _WAITING = 32  # greedy asks of one cell that are remembered while their rewards have not come
+_RESTART = 1.1  # a completion starts from the spectra again when this much more has been explored
 _REMEASURE = 1.05  # the error is measured again when this much more has been explored
 
 
@@ -90,7 +90,9 @@ class TensorEpochGreedy(Policy):
         self._greedy_left = 0
         self._epoch = 0
         self._measured = (0.0, 1.0)  # explored rounds, and error, when the error was last measured
-        self._fit: Completion | None = None
+        self._last: Completion | None = None  # of the last greedy round, where the next one starts from
+        self._restarted = 0.0  # explored rounds when a completion last started from the spectra
+        self._fit: Completion | None = None  # of the present data
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
@@ -110,6 +112,8 @@ class TensorEpochGreedy(Policy):
             self._greedy_left -= 1
             self._uniform_left = int(self._greedy_left == 0)
             cell = self._best(levels)
+            if self._last is not self._fit:
+                self._last, self._restarted = self._fit, self._restart_due() or self._restarted
         waiting = self._pending.setdefault(cell, [])
         waiting.append(uniform)
         if not uniform and waiting.count(False) > _WAITING:
@@ -160,17 +164,31 @@ class TensorEpochGreedy(Policy):
         return min(1.0, math.sqrt(max(float(square), 1e-24 * whole**2)) / (2.0 * whole))
 
     def _completion(self) -> Completion:
+        """The completion of the present data.
+
+        It goes on from the last greedy round's. Whenever there are a tenth more data than when it last did, it starts
+        from the spectra as well, and the better one is kept: power iteration may stay near a start that was poor.
+        """
         if self._fit is None:
-            self._fit = self._complete(self.explored, self.rank)
+            last, fits = self._last, []
+            if last is None or self._restart_due():
+                fits.append(self._complete(self.explored, self.rank))
+            if last is not None and all(fit.info.rank == last.info.rank for fit in fits):
+                fits.append(self._complete(self.explored, last.info.rank, init=last.factors))
+            self._fit = max(fits, key=lambda fit: float(np.linalg.norm(fit.core)))
         return self._fit
 
-    def _complete(self, ledger: Ledger, rank: Rank) -> Completion:
+    def _restart_due(self) -> float:
+        """The explored rounds if a completion of them starts from the spectra, else 0."""
+        return self.explored.rounds if self.explored.rounds >= _RESTART * self._restarted else 0.0
+
+    def _complete(self, ledger: Ledger, rank: Rank, init: Sequence[Floats] | None = None) -> Completion:
         probabilities = self._probabilities(ledger)
-        if not self.centre or not len(ledger):
-            return complete(ledger, rank, probabilities=probabilities)
-        inverse = np.ones(len(ledger)) if probabilities is None else 1.0 / probabilities
-        mean = float((inverse * ledger.totals).sum() / (inverse * ledger.counts).sum())
-        return replace(complete(ledger.shifted(mean), rank, probabilities=probabilities), offset=mean)
+        mean = 0.0
+        if self.centre and len(ledger):
+            inverse = np.ones(len(ledger)) if probabilities is None else 1.0 / probabilities
+            mean = float((inverse * ledger.totals).sum() / (inverse * ledger.counts).sum())
+        return complete(ledger, rank, probabilities=probabilities, centre=mean, init=init)
 
     def _probabilities(self, ledger: Ledger) -> Floats | None:
         """The probability of each explored cell: its context's frequency times the law of the uniform draw."""
@@ -198,6 +216,9 @@ class TensorEpochGreedy(Policy):
             "pending": [[list(cell), list(waiting)] for cell, waiting in self._pending.items()],
             "counters": [self._uniform_left, self._greedy_left, self._epoch],
             "measured": list(self._measured),
+            "last": _save(self._last) if self._last else {},
+            "restarted": self._restarted,
+            "current": self._last is not None and self._fit is self._last,
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -206,4 +227,17 @@ class TensorEpochGreedy(Policy):
         self._pending = {tuple(cell): list(waiting) for cell, waiting in state["pending"]}
         self._uniform_left, self._greedy_left, self._epoch = (int(n) for n in state["counters"])
         self._measured = (float(state["measured"][0]), float(state["measured"][1]))
-        self._fit = None
+        self._last = _load(state["last"]) if state.get("last") else None
+        self._restarted = float(state.get("restarted", 0.0))
+        self._fit = self._last if state.get("current") else None
+
+
+def _save(fit: Completion) -> dict[str, Any]:
+    factors = {str(j): U.copy() for j, U in enumerate(fit.factors)}
+    return {"core": fit.core.copy(), "factors": factors, "offset": fit.offset}
+
+
+def _load(state: Mapping[str, Any]) -> Completion:
+    core = np.array(state["core"], dtype=np.float64)
+    factors = tuple(np.array(state["factors"][str(j)], dtype=np.float64) for j in range(core.ndim))
+    return Completion(core, factors, float(state["offset"]), CompletionInfo(core.shape, 0, (), True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +19,16 @@ from tensorbandits.checks import (
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.approximate import ModelSampling
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Tucker
 
 _AUTO_CORE = 256
 _AUTO_RANK = 4
 _AUTO_DECAY = 0.6
+_ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
+_AT_ONCE = 2**20  # random numbers drawn at once
 
 
 def sampling_rank(rank: Rank, shape: Cell) -> Cell:
@@ -52,25 +55,48 @@ class GibbsOracle:
         self.noise_variance = None if noise is None else noise**2
         self.decay = decay
         self.sweeps, self.max_sweeps = sweeps, max_sweeps
+        self._at_once = max(1, _AT_ONCE // sum(p * r for p, r in zip(shape, rank, strict=True)))  # sweeps
         self.chain: Chain | None = None
         self.seen = 0.0  # rewards in the ledger at the last sweep
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Sweep ``sweeps`` times per new reward, up to ``max_sweeps`` times, and return the draw."""
+        return self.advance(ledger, rng).tensor()
+
+    def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
+        """Do the same, and return the model itself, which the next sweep will change."""
         units = Units.of(ledger)
         rounds = ledger.rounds
-        sweeps = min(self.sweeps * max(rounds - self.seen, 1), self.max_sweeps) if rounds else 0
+        sweeps = int(min(self.sweeps * max(rounds - self.seen, 1), self.max_sweeps)) if rounds else 0
         if self.chain is None or not self.seen:
-            self.chain = Chain.from_prior(
-                self.shape, self.rank, units, rng, noise_variance=self.noise_variance, decay=self.decay
-            )
-        for _ in range(int(sweeps)):
-            variance = self.chain.noise_variance
-            self.chain.sweep(ledger.cells, ledger.counts / variance, ledger.totals / variance, units, rng)
-            if self.noise_variance is None:
-                self.chain.redraw_noise(ledger, units, rng)
+            self.chain = self._start(units, rng)
+        while sweeps:
+            some = min(sweeps, self._at_once)
+            self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.noise_variance is None)
+            sweeps -= some
         self.seen = rounds
-        return self.chain.tensor
+        return self.chain.model
+
+    def _start(self, units: Units, rng: np.random.Generator) -> Chain:
+        """Return a chain drawn from the prior."""
+        return Chain.from_prior(self.shape, self.rank, units, rng, noise_variance=self.noise_variance, decay=self.decay)
+
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
+        """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
+        if not self.seen:
+            yield from (self.advance(ledger, rng) for _ in range(count))
+            return
+        assert self.chain is not None
+        units = Units.of(ledger)
+        learn = self.noise_variance is None
+        per_draw = min(self.sweeps, self.max_sweeps)
+        while count:
+            some = min(count, max(1, self._at_once // per_draw))
+            lines = self.chain.sweep(ledger, units, rng, sweeps=some * per_draw, learn_noise=learn, keep=some)
+            split = len(self.chain.model.rows)
+            for line in lines:
+                yield Model(self.shape, self.rank, line[:split], line[split:])
+            count -= some
 
     def state(self) -> dict[str, Any]:
         """Return the chain's draw and the number of rewards it has seen."""
@@ -82,7 +108,7 @@ class GibbsOracle:
         self.chain = Chain.from_state(state["chain"]) if state["chain"] else None
 
 
-class TensorThompsonSampling(ApproximateThompsonSampling):
+class TensorThompsonSampling(ModelSampling):
     """Draw a low-rank tensor from its posterior given all rewards, and play its best cell.
 
     The prior is scale-free (it is stated in units of the rewards seen), the noise is learned unless given, rewards
@@ -95,7 +121,8 @@ class TensorThompsonSampling(ApproximateThompsonSampling):
     noise : the standard deviation of a single reward about its mean, when it is known; ``None`` learns it.
     decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
         is 1 for a given rank and 0.6 for ``"auto"``, where it is what prunes the columns that are not needed.
-    sweeps : Gibbs sweeps per new reward; more of them mix better and cost more.
+    sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
+        have more than 500 entries: then each of them changes little, and the second sweep bought nothing.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
     draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
 
@@ -114,7 +141,7 @@ class TensorThompsonSampling(ApproximateThompsonSampling):
         context: Sequence[int] = (),
         noise: float | None = None,
         decay: float | None = None,
-        sweeps: int = 2,
+        sweeps: int | None = None,
         max_sweeps: int = 100,
         draws: int = 64,
         seed: int | np.random.SeedSequence | None = None,
@@ -124,15 +151,17 @@ class TensorThompsonSampling(ApproximateThompsonSampling):
         self.decay = None if decay is None else check_positive(decay, "decay")
         if decay is not None and decay > 1:
             raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")
-        self.sweeps = check_count(sweeps, "sweeps")
+        self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes = check_shape(shape)
+        ranks = sampling_rank(rank, sizes)
+        entries = sum(p * r for p, r in zip(sizes, ranks, strict=True))
         oracle = GibbsOracle(
             sizes,
-            sampling_rank(rank, sizes),
+            ranks,
             noise=self.noise,
             decay=self.decay or (_AUTO_DECAY if isinstance(rank, str) else 1.0),
-            sweeps=self.sweeps,
+            sweeps=self.sweeps or (1 if entries > _ONE_SWEEP else 2),
             max_sweeps=self.max_sweeps,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)

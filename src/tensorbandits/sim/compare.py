@@ -9,7 +9,6 @@ from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from tensorbandits.checks import check_count, check_installed
 from tensorbandits.policies.base import Policy
@@ -160,6 +159,8 @@ class Comparison:
 
         The band is Student's, over replications; it is NaN with one replication.
         """
+        from scipy.special import stdtrit
+
         runs = self.select(policy, environment)
         regret = np.array([run.regret for run in runs])
         quantile = float(stdtrit(len(runs) - 1, 0.975)) if len(runs) > 1 else np.nan

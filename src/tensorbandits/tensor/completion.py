@@ -12,15 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from tensorbandits.checks import Cell, Rank, check_count, check_positive, feasible_rank, resolve_rank
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker, outer_rows
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+
+if TYPE_CHECKING:  # otherwise imported where it is used: it doubles the time of importing the library
+    from scipy.sparse import csr_array
 
 _DENSE_EIGEN = 500  # sizes up to this use a dense eigensolver
 _NULL_DRAWS = 10
@@ -61,8 +63,12 @@ class _Draws:
     rounds: float
 
 
-def _weigh(ledger: Ledger, probabilities: ArrayLike | None) -> _Draws:
+def _weigh(ledger: Ledger, probabilities: ArrayLike | None, centre: float = 0.0) -> _Draws:
     rounds = max(ledger.rounds, 1.0)
+    totals, squares = ledger.totals, ledger.squares
+    if centre:
+        totals = totals - centre * ledger.counts
+        squares = ledger.within + totals**2 / ledger.counts
     if probabilities is None:
         inverse = np.full(len(ledger), float(math.prod(ledger.shape)))
     else:
@@ -74,7 +80,7 @@ def _weigh(ledger: Ledger, probabilities: ArrayLike | None) -> _Draws:
             )
         inverse = 1.0 / given
     scale = inverse / rounds
-    return _Draws(ledger.shape, ledger.cells, ledger.totals * scale, ledger.squares * scale**2, rounds)
+    return _Draws(ledger.shape, ledger.cells, totals * scale, squares * scale**2, rounds)
 
 
 def cell_probabilities(weights: Sequence[Floats] | None, cells: Ints, shape: Cell) -> Floats:
@@ -101,6 +107,8 @@ def second_moment(ledger: Ledger, mode: int, probabilities: ArrayLike | None = N
 
 def _moment_parts(draws: _Draws, mode: int) -> tuple[csr_array, Floats, float]:
     """Return ``M_j(X_ini)`` with its empty columns dropped, what to take off the diagonal, and ``T / (T - 1)``."""
+    from scipy.sparse import csr_array
+
     others = draws.cells.copy()
     others[:, mode] = 0
     columns, at = _distinct(others, draws.shape)
@@ -127,6 +135,8 @@ def _leading(draws: _Draws, mode: int, count: int) -> tuple[Floats, Floats]:
         values, vectors = np.linalg.eigh((M @ M.T).toarray() - np.diag(diagonal))
         values, vectors = values[-count:], vectors[:, -count:]
     else:
+        from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
         operator = LinearOperator((size, size), matvec=lambda x: M @ (M.T @ x) - diagonal * x, dtype=np.float64)
         try:
             values, vectors = eigsh(operator, k=count, which="LA", v0=np.ones(size))
@@ -135,17 +145,25 @@ def _leading(draws: _Draws, mode: int, count: int) -> tuple[Floats, Floats]:
     return factor * values[::-1], np.ascontiguousarray(vectors[:, ::-1])
 
 
-def choose_rank(ledger: Ledger, probabilities: ArrayLike | None = None, *, max_rank: int = 6, seed: int = 0) -> Cell:
+def choose_rank(
+    ledger: Ledger,
+    probabilities: ArrayLike | None = None,
+    *,
+    centre: float = 0.0,
+    max_rank: int = 6,
+    seed: int = 0,
+) -> Cell:
     """Choose a rank per mode from the spectra of ``R_j``: the paper's threshold ``delta``, found from the data.
 
     ``delta`` is what the largest eigenvalue reaches when the rewards have random signs, which leaves their sizes and
-    cells but no structure (the largest of ten such draws, plus a margin). Each rank is at least 1.
+    cells but no structure (the largest of ten such draws, plus a margin). Each rank is at least 1. ``centre`` is taken
+    off every reward first.
 
     >>> ledger = Ledger((4, 4))
     >>> choose_rank(ledger)
     (1, 1)
     """
-    draws = _weigh(ledger, probabilities)
+    draws = _weigh(ledger, probabilities, centre)
     if not len(ledger):
         return (1,) * len(ledger.shape)
     rng = np.random.default_rng(seed)
@@ -164,6 +182,7 @@ def complete(
     rank: Rank,
     *,
     probabilities: ArrayLike | None = None,
+    centre: float = 0.0,
     init: Sequence[Floats] | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 100,
@@ -176,6 +195,7 @@ def complete(
     rank : an int (a cap), a tuple, or ``"auto"`` (from the spectra, see :func:`choose_rank`).
     probabilities : the probability with which each observed cell was drawn, in the order of ``ledger.cells``,
         shape (n,); ``None`` for uniform draws. Without it, non-uniform draws bias the result.
+    centre : a constant to take off every reward; it is the ``offset`` of the result.
     init : orthonormal factors to start from instead of the spectral start.
     tolerance : stop when the norm of the projected core grows by less than this share of itself (``epsilon``).
     max_iterations : stop after this many iterations in any case.
@@ -191,8 +211,8 @@ def complete(
     check_positive(tolerance, "tolerance")
     check_count(max_iterations, "max_iterations")
     resolved = resolve_rank(rank, ledger.shape)
-    ranks = choose_rank(ledger, probabilities) if resolved is None else resolved
-    draws = _weigh(ledger, probabilities)
+    ranks = choose_rank(ledger, probabilities, centre=centre) if resolved is None else resolved
+    draws = _weigh(ledger, probabilities, centre)
     if init is None:
         factors = [_leading(draws, j, r)[1] for j, r in enumerate(ranks)]
     else:
@@ -200,28 +220,26 @@ def complete(
         expected = [(p, r) for p, r in zip(ledger.shape, ranks, strict=True)]
         if [U.shape for U in factors] != expected:
             raise ValueError(f"init has shapes {[U.shape for U in factors]}; rank {ranks} needs {expected}")
-    norm = float(np.linalg.norm(_project(draws, factors)))
+    norm = float(np.linalg.norm(factors[0].T @ _project_others(draws, factors, 0)))
     increments: list[float] = []
     converged = False
     while not converged and len(increments) < max_iterations:
         for j, r in enumerate(ranks):
-            factors[j] = np.linalg.svd(_project_others(draws, factors, j), full_matrices=False)[0][:, :r]
-        grown = float(np.linalg.norm(_project(draws, factors)))
+            projected = _project_others(draws, factors, j)
+            left, singular, _ = np.linalg.svd(projected, full_matrices=False)
+            factors[j] = left[:, :r]
+        grown = float(np.linalg.norm(singular[: ranks[-1]]))  # of the core: its last unfolding has these
         increments.append(grown - norm)
         converged = grown - norm <= tolerance * grown
         norm = grown
+    core = np.moveaxis((factors[-1].T @ projected).reshape(ranks[-1], *ranks[:-1]), 0, -1)
     info = CompletionInfo(ranks, len(increments), tuple(increments), converged)
-    return Completion(_project(draws, factors), tuple(factors), 0.0, info)
-
-
-def _project(draws: _Draws, factors: Sequence[Floats]) -> Floats:
-    """Return ``X_ini x_1 U_1^T .. x_d U_d^T``, shape (r_1, .., r_d)."""
-    ranks = tuple(U.shape[1] for U in factors)
-    return np.asarray(draws.values @ outer_rows(factors, draws.cells)).reshape(ranks)
+    return Completion(np.ascontiguousarray(core), tuple(factors), centre, info)
 
 
 def _project_others(draws: _Draws, factors: Sequence[Floats], mode: int) -> Floats:
-    """Return the mode-j unfolding of ``X_ini`` projected on all other factors, shape (p_j, prod of other r)."""
-    H = outer_rows(factors, draws.cells, skip=mode) * draws.values[:, None]
-    rows, size = draws.cells[:, mode], draws.shape[mode]
-    return np.stack([np.bincount(rows, weights=column, minlength=size) for column in H.T], axis=1)
+    """Return the mode-j unfolding of ``X_ini`` projected on all other factors, shape (p_j, product of other ranks)."""
+    from tensorbandits.tensor._completion_kernels import project_others
+
+    dims = np.array([draws.shape, [U.shape[1] for U in factors]])
+    return project_others(draws.cells, draws.values, dims, np.concatenate([U.ravel() for U in factors]), mode)

@@ -1,4 +1,4 @@
-"""Posterior sampling of a Tucker tensor from weighted cells, by Gibbs sweeps with exact conditionals.
+"""Posterior sampling of a Tucker tensor from a ledger, by Gibbs sweeps with exact conditionals.
 
 The prior, with ``m`` and ``s`` the centre and scale of the rewards::
 
@@ -13,7 +13,8 @@ too high costs little and a needed column is still learned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -21,41 +22,48 @@ import numpy as np
 
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.solve import core_equations, row_equations, solve_spd
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+from tensorbandits.tensor.sweep import Learn, Model, sweep
+from tensorbandits.tensor.tucker import Floats
 
 OFFSET_VARIANCE = 1.0
 NOISE_SHAPE = 0.5
 
 
 class Units(NamedTuple):
-    """The centre and the scale of rewards, in which the prior is stated."""
+    """The centre and the scale of rewards, in which the prior is stated, and their sum of squares about the centre."""
 
     centre: float
     scale: float
+    squares: float = 0.0
 
     @classmethod
     def of(cls, ledger: Ledger) -> Units:
         """Measure them over observed cells, each counting once, so that they settle although play concentrates."""
         if not len(ledger):
             return cls(0.0, 1.0)
-        centre = float((ledger.totals / ledger.counts).mean())
-        spread = float((ledger.squares / ledger.counts).mean()) - centre**2
+        from tensorbandits.tensor._sweep_kernels import measure
+
+        centre, square, squares = measure(ledger.counts, ledger.totals, ledger.squares)
+        spread = square - centre**2
         if spread <= 1e-14 * centre**2:
-            return cls(centre, abs(centre) or 1.0)
-        return cls(centre, float(np.sqrt(spread)))
+            return cls(centre, abs(centre) or 1.0, squares)
+        return cls(centre, math.sqrt(spread), squares)
 
 
 @dataclass
 class Chain:
     """The state of the sampler: one draw of the tensor, and of the prior's and the noise's variance."""
 
-    factors: list[Floats]
-    core: Floats
-    offset: float
+    model: Model
     gamma: float
     noise_variance: float
     decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        model = self.model
+        columns = np.concatenate([np.arange(r) for r in model.rank])
+        self._precision: Floats = self.decay ** (-2.0 * columns)
+        self._prior = Model(model.shape, model.rank, np.zeros_like(model.rows), np.zeros_like(model.core))
 
     @classmethod
     def from_prior(
@@ -71,55 +79,48 @@ class Chain:
         """Draw everything from the prior; a given noise variance is kept."""
         factors = [decay ** np.arange(r) * rng.standard_normal((p, r)) for p, r in zip(shape, rank, strict=True)]
         gamma = rng.gamma(0.5) / (units.scale**2 / 2)
-        core = rng.standard_normal(rank) / np.sqrt(gamma)
+        core = rng.standard_normal(int(np.prod(rank))) / np.sqrt(gamma)
         offset = units.centre + units.scale * np.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
         if noise_variance is None:
             noise_variance = NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE)
-        return cls(factors, core, float(offset), float(gamma), float(noise_variance), decay)
+        rows = np.concatenate([U.ravel() for U in factors])
+        return cls(Model(shape, rank, rows, core, float(offset)), float(gamma), float(noise_variance), decay)
 
-    @property
-    def tensor(self) -> Tucker:
-        """The tensor of this draw."""
-        return Tucker(self.core, tuple(self.factors), self.offset)
+    def sweep(
+        self, ledger: Ledger, units: Units, rng: np.random.Generator, *, sweeps: int, learn_noise: bool, keep: int = 0
+    ) -> Floats:
+        """Redraw, ``sweeps`` times, the rows of each mode, offset and core together, gamma, and the noise variance.
 
-    def sweep(self, cells: Ints, weight: Floats, target: Floats, units: Units, rng: np.random.Generator) -> None:
-        """Redraw the rows of each mode, then offset and core together, then gamma, each given all the rest.
-
-        ``weight`` (n,) is the precision of each cell, ``target`` (n,) its precision times its mean.
+        Each is drawn given all the rest. Returns the rows and the core after each of ``keep`` equal shares of the
+        sweeps, one line each.
         """
-        centred = target - weight * self.offset
-        for j, U in enumerate(self.factors):
-            A, b = row_equations(self.core, self.factors, j, cells, weight, centred)
-            A += np.diag(self.decay ** (-2.0 * np.arange(U.shape[1])))
-            self.factors[j] = solve_spd(A, b, rng.standard_normal(b.shape))
-        A, b = core_equations(self.factors, cells, weight, target)
-        offset_precision = 1.0 / (OFFSET_VARIANCE * units.scale**2)
-        A[np.diag_indices(len(A))] += np.array([offset_precision] + [self.gamma] * self.core.size)
-        b[0] += offset_precision * units.centre
-        draw = solve_spd(A, b, rng.standard_normal(b.shape))
-        self.offset = float(draw[0])
-        self.core = draw[1:].reshape(self.core.shape)
-        rate = (units.scale**2 + float((self.core**2).sum())) / 2
-        self.gamma = float(rng.gamma((1 + self.core.size) / 2) / rate)
-
-    def redraw_noise(self, ledger: Ledger, units: Units, rng: np.random.Generator) -> None:
-        """Redraw the noise variance given the tensor and the rewards."""
-        N, Y, Q = ledger.counts, ledger.totals, ledger.squares
-        fit = self.tensor.at(ledger.cells)
-        errors = float(np.maximum(Q - fit * (2 * Y - N * fit), 0.0).sum())
-        rate = NOISE_SHAPE * units.scale**2 + errors / 2
-        self.noise_variance = float(rate / rng.gamma(NOISE_SHAPE + ledger.rounds / 2))
+        model = self.model
+        noise, gammas = np.empty((sweeps, len(model.rows) + 1 + len(model.core))), np.empty((sweeps, 2))
+        for line, pair in zip(noise, gammas, strict=True):
+            rng.standard_normal(out=line)
+            pair[0] = rng.standard_gamma((1 + len(model.core)) / 2)
+            if learn_noise:
+                pair[1] = rng.standard_gamma(NOISE_SHAPE + ledger.rounds / 2)
+        self._prior.offset = units.centre
+        self.gamma, self.noise_variance, kept = sweep(
+            *(model, self._prior, self._precision, ledger, ledger.totals, noise),
+            variance=self.noise_variance,
+            core_precision=self.gamma,
+            offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
+            learn=Learn(units.scale, units.squares, NOISE_SHAPE * units.scale**2 if learn_noise else None),
+            gammas=gammas,
+            keep=keep,
+        )
+        return kept
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
-        return {
-            "factors": {str(j): U.copy() for j, U in enumerate(self.factors)},
-            "core": self.core.copy(),
-            "numbers": [self.offset, self.gamma, self.noise_variance, self.decay],
-        }
+        model = self.model.state()
+        numbers = [model.pop("offset"), self.gamma, self.noise_variance, self.decay]
+        return model | {"numbers": numbers}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the draw that :meth:`state` described."""
-        factors: Sequence[Floats] = [np.array(state["factors"][str(j)]) for j in range(len(state["factors"]))]
-        return cls(list(factors), np.array(state["core"]), *(float(x) for x in state["numbers"]))
+        offset, gamma, noise_variance, decay = (float(x) for x in state["numbers"])
+        return cls(Model.from_state({**state, "offset": offset}), gamma, noise_variance, decay)

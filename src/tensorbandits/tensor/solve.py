@@ -1,4 +1,4 @@
-"""Weighted least squares for Tucker models, one block at a time: the rows of a factor, then the core.
+"""Weighted least squares for the rows of one factor of a Tucker tensor, with NumPy: for what runs once in a while.
 
 The data are *weighted cells*: per cell a precision ``w`` and a weighted target ``w * y``. Plain rewards
 have ``w = N / sigma^2`` and target ``Y / sigma^2``; a model that redraws either per sweep uses the same code.
@@ -14,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import tensorly as tl
 from numpy.typing import NDArray
 
-from tensorbandits.tensor.tucker import Floats, Ints, outer_rows
+from tensorbandits.tensor.tucker import Floats, Ints, outer_rows, unfold
 
 
 def row_equations(
     core: Floats, factors: Sequence[Floats], mode: int, cells: Ints, weight: Floats, target: Floats
 ) -> tuple[Floats, Floats]:
     """Return the normal equations ``A`` (p, r, r) and ``b`` (p, r) of the rows of one mode, given the rest."""
-    Z = outer_rows(factors, cells, skip=mode) @ tl.unfold(core, mode).T  # (n, r)
+    Z = outer_rows(factors, cells, skip=mode) @ unfold(core, mode).T  # (n, r)
     size, r = factors[mode].shape
     index = cells[:, mode]
     A = np.empty((size, r, r))
@@ -34,12 +33,6 @@ def row_equations(
         for c in range(a + 1):
             A[:, a, c] = A[:, c, a] = np.bincount(index, weights=Z[:, a] * Z[:, c] * weight, minlength=size)
     return A, b
-
-
-def core_equations(factors: Sequence[Floats], cells: Ints, weight: Floats, target: Floats) -> tuple[Floats, Floats]:
-    """Return the normal equations of the offset and the flattened core, ``A`` (1 + R, 1 + R) and ``b`` (1 + R,)."""
-    F = np.hstack([np.ones((len(cells), 1)), outer_rows(factors, cells)])
-    return F.T @ (F * weight[:, None]), F.T @ target
 
 
 def solve_spd(A: Floats, b: Floats, noise: NDArray[np.float64] | None = None) -> Floats:

@@ -9,22 +9,17 @@ cells       integer array (n, d)                 X = S x_1 U_1 .. x_d U_d + offs
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import tensorly as tl
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import null_space
-from tensorly.tenalg import multi_mode_dot
 
 from tensorbandits.checks import Cell, check_cells, check_level
+from tensorbandits.tensor.best import best_index
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_BLOCK = 2**20  # numbers held at once while looking for the best cell
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Tucker:
 
     def full(self) -> Floats:
         """Return all values as an array of shape (p_1, .., p_d)."""
-        return np.asarray(multi_mode_dot(self.core, list(self.factors))) + self.offset
+        return multi_mode_dot(self.core, self.factors) + self.offset
 
     def at(self, cells: ArrayLike) -> Floats:
         """Return the values at cells (n, d), shape (n,)."""
@@ -66,14 +61,7 @@ class Tucker:
 
     def best(self, fixed: Mapping[int, int] | None = None) -> Cell:
         """Return the cell of largest value among those with the given levels; ties go to the lowest index."""
-        fixed = _check_fixed(fixed, self.shape)
-        free = [j for j in range(len(self.factors)) if j not in fixed]
-        core = self.core
-        for j in sorted(fixed, reverse=True):
-            core = np.tensordot(self.factors[j][fixed[j]], core, axes=(0, j))
-        cell = _argmax(core, [self.factors[j] for j in free]) if free else ()
-        result = fixed | dict(zip(free, cell, strict=True))
-        return tuple(result[j] for j in range(len(self.factors)))
+        return best_index(self.core, self.factors, _check_fixed(fixed, self.shape))
 
 
 def _check_fixed(fixed: Mapping[int, int] | None, shape: Cell) -> dict[int, int]:
@@ -84,24 +72,6 @@ def _check_fixed(fixed: Mapping[int, int] | None, shape: Cell) -> dict[int, int]
         raise TypeError(f"fixed is {fixed!r}; give the fixed levels by mode, for example {{0: 2}}, or None")
     modes = {mode: check_level(mode, len(shape), "a fixed mode") for mode in fixed}
     return {j: check_level(fixed[mode], shape[j], f"the fixed level of mode {j}") for mode, j in modes.items()}
-
-
-def _argmax(core: Floats, factors: Sequence[Floats]) -> Cell:
-    """Return the index of the largest entry of ``core x_1 factors[0] ..``, holding one block of it at a time."""
-    shape = tuple(len(U) for U in factors)
-    rest = np.asarray(core)
-    for j, U in enumerate(factors[1:], start=1):
-        rest = np.moveaxis(np.tensordot(U, rest, axes=(1, j)), 0, j)
-    rest = rest.reshape(core.shape[0], -1)
-    rows = max(1, _BLOCK // rest.shape[1])
-    best_value, best_index = -math.inf, 0
-    for start in range(0, shape[0], rows):
-        block = factors[0][start : start + rows] @ rest
-        index = int(block.argmax())
-        value = float(block.flat[index])
-        if value > best_value:
-            best_value, best_index = value, start * rest.shape[1] + index
-    return tuple(int(i) for i in np.unravel_index(best_index, shape))
 
 
 def best_cell(tensor: Tucker | Floats, fixed: Mapping[int, int] | None = None) -> Cell:
@@ -136,6 +106,23 @@ def outer_rows(factors: Sequence[Floats], cells: Ints, skip: int | None = None) 
     return result
 
 
+# TensorLy is imported where it is used: it takes as long to import as all the rest.
+
+
+def multi_mode_dot(core: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Return ``core x_1 matrices[0] x_2 matrices[1] ..``."""
+    from tensorly import tenalg
+
+    return np.asarray(tenalg.multi_mode_dot(core, list(matrices)))
+
+
+def unfold(tensor: Floats, mode: int) -> Floats:
+    """Return the unfolding along a mode: its levels are the rows, all other modes the columns, in C order."""
+    import tensorly
+
+    return np.asarray(tensorly.unfold(tensor, mode))
+
+
 def inner_product(one: Tucker, two: Tucker) -> float:
     """Return the sum of products of all entries of two tensors of one shape, offsets left out, without forming them.
 
@@ -144,7 +131,7 @@ def inner_product(one: Tucker, two: Tucker) -> float:
     6.0
     """
     mixed = multi_mode_dot(one.core, [V.T @ U for U, V in zip(one.factors, two.factors, strict=True)])
-    return float((np.asarray(mixed) * two.core).sum())
+    return float((mixed * two.core).sum())
 
 
 def orthogonal_complement(U: Floats) -> Floats:
@@ -155,6 +142,8 @@ def orthogonal_complement(U: Floats) -> Floats:
     """
     if U.shape[0] == U.shape[1]:
         return np.zeros((U.shape[0], 0))
+    from scipy.linalg import null_space
+
     return np.asarray(null_space(U.T))
 
 
@@ -168,4 +157,4 @@ def smallest_singular_values(tensor: Tucker) -> Floats:
 
     The offset is left out, and the factors must be orthonormal, as completion returns them.
     """
-    return np.array([np.linalg.svd(tl.unfold(tensor.core, j), compute_uv=False).min() for j in range(tensor.core.ndim)])
+    return np.array([np.linalg.svd(unfold(tensor.core, j), compute_uv=False).min() for j in range(tensor.core.ndim)])

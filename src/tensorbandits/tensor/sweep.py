@@ -1,0 +1,122 @@
+"""A Tucker model in the layout of the compiled sweeps, and its prior: what posterior sampling and least squares share.
+
+A model is fitted block by block to rewards ``y`` of observed cells, whose variance about the tensor is ``variance``::
+
+    sum (y - offset - X[cell])^2 / variance + sum_j ||(U_j - M_j) diag(precision_j)^(1/2)||^2
+        + core_precision ||S - S_0||^2 + offset_precision (offset - offset_0)^2
+
+Each block has an exact minimum given the rest, and with standard normal noise an exact draw from its conditional law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tensorbandits.checks import Cell
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.best import best_packed
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+
+
+class Model:
+    """A Tucker tensor plus a constant, as flat arrays that a sweep changes in place.
+
+    ``rows`` joins all factors, raveled, mode after mode; ``core`` is raveled too.
+
+    >>> model = Model((2, 3), (1, 1), np.ones(5), np.array([2.0]), offset=0.5)
+    >>> model.tensor().full().tolist()
+    [[2.5, 2.5, 2.5], [2.5, 2.5, 2.5]]
+    """
+
+    def __init__(self, shape: Cell, rank: Cell, rows: Floats, core: Floats, offset: float = 0.0) -> None:
+        self.shape, self.rank = shape, rank
+        self.dims: Ints = np.array([shape, rank], dtype=np.int64)
+        self.rows, self.core, self.offset = rows, core, offset
+        # The compiler writes out the short loops of the commonest case; others are compiled once for all ranks.
+        self.static = ((0, 0),) * 3 if rank == (2, 2, 2) else ((),) * 3
+
+    @classmethod
+    def of(cls, tensor: Tucker) -> Self:
+        """Return a model of the same numbers."""
+        rows = np.concatenate([U.ravel() for U in tensor.factors])
+        return cls(tensor.shape, tensor.rank, rows, tensor.core.ravel().copy(), tensor.offset)
+
+    def tensor(self) -> Tucker:
+        """Return the tensor as it is now."""
+        return Tucker(self.core.reshape(self.rank).copy(), tuple(self._split(self.rows.copy())), self.offset)
+
+    def copy(self) -> Model:
+        """Return an independent copy."""
+        return Model(self.shape, self.rank, self.rows.copy(), self.core.copy(), self.offset)
+
+    def best(self, fixed: Ints) -> Cell:
+        """Return the cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
+        return best_packed(self.core, self.rows, self.dims[0], self.dims[1], fixed)
+
+    def _split(self, rows: Floats) -> list[Floats]:
+        ends = np.cumsum(self.dims[0] * self.dims[1])[:-1]
+        return [part.reshape(-1, r) for part, r in zip(np.split(rows, ends), self.rank, strict=True)]
+
+    def state(self) -> dict[str, Any]:
+        """Return the model as plain arrays."""
+        tensor = self.tensor()
+        factors = {str(j): U for j, U in enumerate(tensor.factors)}
+        return {"core": tensor.core, "offset": tensor.offset, "factors": factors}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the model that :meth:`state` described."""
+        factors = [np.array(state["factors"][str(j)], dtype=np.float64) for j in range(len(state["factors"]))]
+        return cls.of(Tucker(np.array(state["core"], dtype=np.float64), tuple(factors), float(state["offset"])))
+
+
+class Learn(NamedTuple):
+    """What a sampler needs to redraw the precision of the core's prior and, unless ``None``, the noise variance."""
+
+    scale: float  # of the rewards: the rate of the core's precision is scale^2 / 2
+    squares: float  # sum of squares of all rewards about the prior mean of the offset
+    noise_rate: float | None
+
+
+def sweep(
+    model: Model,
+    prior: Model,
+    precision: Floats,
+    ledger: Ledger,
+    totals: Floats,
+    noise: Floats,
+    *,
+    variance: float,
+    core_precision: float,
+    offset_precision: float | None,
+    learn: Learn | None = None,
+    gammas: Floats | None = None,
+    keep: int = 0,
+) -> tuple[float, float, Floats]:
+    """Sweep a model over the cells of a ledger, in place, once per line of ``noise`` (sweeps, sum p_j r_j + 1 + R).
+
+    ``prior`` holds the means of all blocks, ``precision`` (sum r_j) the prior precision of each column of each factor,
+    ``totals`` (n,) the sums of rewards; with ``offset_precision=None`` the offset stays where it is. Noise of zeros
+    solves for each block, standard normal noise draws it. To ``learn`` takes a line of two standard ``gammas`` a sweep.
+    Returns the precision of the core and the variance, and rows and core after each of ``keep`` shares of the sweeps.
+    """
+    from tensorbandits.tensor import _sweep_kernels as k
+
+    free = offset_precision is not None
+    centre = prior.offset if free else model.offset
+    scale, squares, rate = learn or (0.0, 0.0, None)
+    flags = k.FREE * free | k.LEARN_GAMMA * (learn is not None) | k.LEARN_NOISE * (rate is not None)
+    numbers = np.array(
+        [model.offset - centre, core_precision, variance, offset_precision or 0.0, centre, scale, squares, rate or 0.0]
+    )
+    kept = np.empty((keep, len(model.rows) + len(model.core)))
+    k.sweeps(
+        *(ledger.order, ledger.cells, ledger.counts, totals, model.dims, model.static),
+        *(model.rows, model.core, numbers, k.Prior(prior.rows, prior.core, precision)),
+        *(noise, noise[:, :2] if gammas is None else gammas, flags, kept),
+    )
+    model.offset = centre + float(numbers[k.OFFSET])
+    return float(numbers[k.CORE_PRECISION]), float(numbers[k.VARIANCE]), kept

@@ -1,0 +1,63 @@
+"""The sampling policies on plain NumPy: the same draws as the compiled ones, for tests and for ratios of speed."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.plain.sweep import PlainChain, row_by_row, sweep
+
+import tensorbandits as tb
+from tensorbandits.policies.ensemble import EnsembleOracle
+from tensorbandits.policies.thompson import GibbsOracle
+from tensorbandits.tensor.sweep import Model
+
+
+class WrittenOut:
+    """A tensor whose best cell is found by writing out all cells."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def best(self, fixed):
+        free = fixed < 0
+        full = self.tensor.full()[tuple(slice(None) if f else level for f, level in zip(free, fixed))]
+        cell = fixed.copy()
+        cell[free] = np.unravel_index(int(full.argmax()), full.shape)
+        return tuple(cell.tolist())
+
+
+class PlainGibbs(GibbsOracle):
+    rows = staticmethod(row_by_row)
+
+    def _start(self, units, rng):
+        return PlainChain(super()._start(units, rng), self.rows)
+
+    def advance(self, ledger, rng):
+        return WrittenOut(super().advance(ledger, rng))
+
+
+class PlainEnsemble(EnsembleOracle):
+    rows = staticmethod(row_by_row)
+
+    def advance(self, ledger, rng):
+        return WrittenOut(super().advance(ledger, rng).tensor())
+
+    def _fit(self, model, prior, ledger, perturbed, variance, scale):
+        tensor = model.tensor()
+        precisions = [np.full(r, 1.0 / v) for r, v in zip(self.rank, self.prior_variance)]
+        for _ in range(self.sweeps):
+            tensor = sweep(
+                *(tensor, prior.tensor(), precisions, ledger.cells, ledger.counts, perturbed, self._no_noise[0]),
+                variance=variance,
+                core_precision=self.core_ridge / scale**2,
+                offset_precision=scale**-2 if self.intercept else None,
+                rows=self.rows,
+            )
+        solved = Model.of(tensor)
+        model.rows, model.core, model.offset = solved.rows, solved.core, solved.offset
+
+
+def plain(policy: tb.Policy, rows=row_by_row) -> tb.Policy:
+    """Turn a fresh sampling policy into its plain twin."""
+    policy.oracle.__class__ = PlainGibbs if isinstance(policy.oracle, GibbsOracle) else PlainEnsemble
+    policy.oracle.rows = rows
+    return policy

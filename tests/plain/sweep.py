@@ -1,0 +1,113 @@
+"""Plain twins of the compiled sweeps: each block written as its own linear problem, as the mathematics states it.
+
+``row_by_row`` takes the rows of a mode one at a time, with its design matrix spelled out. ``all_rows`` sets up the
+equations of all rows at once with NumPy, as one would to make it fast without compiling; both are the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorbandits.tensor.gibbs import NOISE_SHAPE, OFFSET_VARIANCE
+from tensorbandits.tensor.solve import row_equations, solve_spd
+from tensorbandits.tensor.tucker import Tucker, outer_rows
+
+
+def design_of_mode(tensor, mode, cells):
+    """What multiplies the entries of the row of a mode at each cell, shape (n, r)."""
+    others = outer_rows(tensor.factors, cells, skip=mode)
+    return others @ np.moveaxis(tensor.core, mode, 0).reshape(tensor.core.shape[mode], -1).T
+
+
+def row_by_row(tensor, mode, cells, N, Y, variance, precision, means, noise):
+    """Return the factor of a mode with each row drawn from (or, without noise, set to the mean of) its law."""
+    Z = design_of_mode(tensor, mode, cells)
+    U = np.empty_like(tensor.factors[mode])
+    for i in range(len(U)):
+        here = cells[:, mode] == i
+        A = Z[here].T @ (Z[here] * N[here, None]) / variance + np.diag(precision)
+        b = Z[here].T @ (Y[here] - tensor.offset * N[here]) / variance + precision * means[i]
+        U[i] = solve_spd(A, b, noise[i])
+    return U
+
+
+def all_rows(tensor, mode, cells, N, Y, variance, precision, means, noise):
+    """The same for all rows at once."""
+    A, b = row_equations(tensor.core, tensor.factors, mode, cells, N / variance, (Y - tensor.offset * N) / variance)
+    return solve_spd(A + np.diag(precision), b + precision * means, noise)
+
+
+def sweep(
+    tensor, prior, precisions, cells, N, Y, noise, *, variance, core_precision, offset_precision, rows=row_by_row
+):
+    """Return the tensor after one sweep: rows of each mode, then core and offset.
+
+    ``precisions[j]`` (r_j,) and ``prior.factors[j]`` are the prior of mode j; ``noise`` joins standard normals for all
+    rows, the offset and the core; an ``offset_precision`` of ``None`` keeps the offset.
+    """
+    start = 0
+    for j, (U, precision) in enumerate(zip(tensor.factors, precisions)):
+        z = noise[start : start + U.size].reshape(U.shape)
+        U = rows(tensor, j, cells, N, Y, variance, precision, prior.factors[j], z)
+        tensor = Tucker(tensor.core, (*tensor.factors[:j], U, *tensor.factors[j + 1 :]), tensor.offset)
+        start += U.size
+    F = np.hstack([np.ones((len(cells), 1)), outer_rows(tensor.factors, cells)])
+    means = np.concatenate([[prior.offset], prior.core.ravel()])
+    ties = np.full(len(means), core_precision)
+    z = noise[start:]
+    if offset_precision is None:
+        F, means, ties, z = F[:, 1:], means[1:], ties[1:], z[1:]
+        Y = Y - tensor.offset * N
+    else:
+        ties[0] = offset_precision
+    A = F.T @ (F * N[:, None]) / variance + np.diag(ties)
+    x = solve_spd(A, F.T @ Y / variance + ties * means, z)
+    if offset_precision is None:
+        return Tucker(x.reshape(tensor.core.shape), tensor.factors, tensor.offset)
+    return Tucker(x[1:].reshape(tensor.core.shape), tensor.factors, float(x[0]))
+
+
+def objective(tensor, prior, precisions, cells, N, Y, *, variance, core_precision, offset_precision):
+    """Return what least squares minimises, up to a constant that depends on the data only."""
+    fit = tensor.at(cells)
+    loss = float((fit * (N * fit - 2.0 * Y)).sum()) / variance
+    for U, M, precision in zip(tensor.factors, prior.factors, precisions):
+        loss += float((precision * (U - M) ** 2).sum())
+    loss += core_precision * float(((tensor.core - prior.core) ** 2).sum())
+    return loss + (offset_precision or 0.0) * (tensor.offset - prior.offset) ** 2
+
+
+class PlainChain:
+    """The Gibbs chain of ``tensorbandits.tensor.gibbs`` in plain NumPy, started from the compiled one."""
+
+    def __init__(self, chain, rows=row_by_row):
+        self.tensor, self.rows = chain.model.tensor(), rows
+        self.gamma, self.noise_variance, self.decay = chain.gamma, chain.noise_variance, chain.decay
+
+    @property
+    def model(self):
+        return self.tensor
+
+    def sweep(self, ledger, units, rng, *, sweeps, learn_noise):
+        rank = self.tensor.rank
+        zeros = tuple(np.zeros_like(U) for U in self.tensor.factors)
+        prior = Tucker(np.zeros(rank), zeros, units.centre)
+        precisions = [self.decay ** (-2.0 * np.arange(r)) for r in rank]
+        for _ in range(sweeps):
+            noise = [rng.standard_normal(U.size) for U in self.tensor.factors] + [
+                rng.standard_normal(1 + np.prod(rank))
+            ]
+            self.tensor = sweep(
+                *(self.tensor, prior, precisions, ledger.cells, ledger.counts, ledger.totals, np.concatenate(noise)),
+                variance=self.noise_variance,
+                core_precision=self.gamma,
+                offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
+                rows=self.rows,
+            )
+            rate = (units.scale**2 + float((self.tensor.core**2).sum())) / 2
+            self.gamma = float(rng.gamma((1 + self.tensor.core.size) / 2) / rate)
+            if learn_noise:
+                fit = self.tensor.at(ledger.cells)
+                errors = np.maximum(ledger.squares - fit * (2 * ledger.totals - ledger.counts * fit), 0.0).sum()
+                rate = NOISE_SHAPE * units.scale**2 + float(errors) / 2
+                self.noise_variance = float(rate / rng.gamma(NOISE_SHAPE + ledger.rounds / 2))
