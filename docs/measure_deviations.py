@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from tensorbandits.tensor.als import Anchor, sweep
+from tests.plain.completion import project
 from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
 from tensorbandits import theory
-from tensorbandits.tensor.als import Anchor, sweep
 from tensorbandits.tensor.completion import _Draws, _leading, _project_others, _weigh
-from tests.plain.completion import project
 from tensorbandits.tensor.solve import core_equations, row_equations, solve_spd
 from tensorbandits.tensor.tucker import rotation
 

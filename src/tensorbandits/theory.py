@@ -32,7 +32,8 @@ from tensorbandits.checks import Cell, Rank, check_context, check_count, check_p
 Goal = Literal["regret", "guarantee", "compute"]
 
 # The largest problems that the policies take, each for the memory or time of one round.
-ELIMINATION_CELLS = 20_000
+ELIMINATION_CELLS = 10**6
+INSIDE_LIMIT = 15_000  # coordinates inside the subspaces, of elimination and ESTR: a matrix over them takes 2 GB
 UCB_CELLS = 10**8
 SAMPLING_CORE = 4096
 
@@ -345,7 +346,7 @@ class _Problem:
     def fits(self) -> dict[str, bool]:
         """Which policies make sense and can be made."""
         needed = _elimination_needs(self.sizes, self.ranks, self.n)[1]
-        small = self.cells <= ELIMINATION_CELLS
+        small = self.cells <= ELIMINATION_CELLS and inside_coordinates(self.sizes, self.ranks) <= INSIDE_LIMIT
         return {
             "TensorThompsonSampling": self.small_core,
             "TensorEnsembleSampling": self.gain and self.small_core,

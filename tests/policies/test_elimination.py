@@ -2,16 +2,23 @@
 
 import copy
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tensorly.tenalg import multi_mode_dot
+from tests.plain.dense import DenseRidge, inverse, penalty
 
 from tensorbandits import theory
 from tensorbandits.ledger import Ledger
+from tensorbandits.policies import design as design_module
+from tensorbandits.policies import subspace as subspace_module
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.design import Design, WidestFirst, _widest
 from tensorbandits.policies.elimination import TensorElimination
-from tensorbandits.policies.subspace import SubspaceRidge, noise_level
+from tensorbandits.policies.subspace import SubspaceRidge, first_largest, noise_level
 from tensorbandits.tensor.completion import complete
 from tensorbandits.tensor.tucker import rotation
 
@@ -120,35 +127,138 @@ def test_q_counts_the_coordinates_inside(shape, rank):
     assert mask.sum() == theory.inside_coordinates(shape, rank) == ridge.inside
 
 
-@pytest.mark.parametrize(("shape", "rank"), [*CASES, ((6,), ())])
-@pytest.mark.parametrize("penalties", [(0.1, 0.9), (0.5, 0.2), (0.3, 0.3)])
-def test_ridge_equals_the_dense_rotated_solution(shape, rank, penalties):
-    rng = np.random.default_rng(1)
-    K = math.prod(shape)
-    factors = random_factors(shape, rank, rng) if rank else ()
-    inside = inside_mask(shape, rank) if rank else np.ones(K, dtype=bool)
-    A = rotated_arms(factors, shape)
-    counts = rng.integers(0, 4, K).astype(float)
+def orthonormal(kind, p, r, rng):
+    """Rows of a factor are unlike, or alike, or zero: the last two make widths that are equal."""
+    if kind == "random":
+        return np.linalg.qr(rng.standard_normal((p, r)))[0]
+    if kind == "axes":
+        return np.eye(p)[:, rng.permutation(p)[:r]]
+    return np.linalg.qr(np.hstack([np.ones((p, 1)), rng.standard_normal((p, r - 1))]))[0]
+
+
+@st.composite
+def ridges(draw):
+    """Small spaces of any order, modes of size 1 among them, with each order of the two penalties."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4).filter(lambda s: math.prod(s) <= 90)))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    kinds = [draw(st.sampled_from(["random", "axes", "alike"])) for _ in shape]
+    factors = tuple(orthonormal(kind, p, draw(st.integers(1, min(3, p))), rng) for kind, p in zip(kinds, shape))
+    lambda_1 = draw(st.sampled_from([0.001, 0.1, 2.0]))
+    lambda_2 = lambda_1 * draw(st.sampled_from([0.01, 0.3, 1.0, 1.0 + 1e-9, 4.0, 300.0]))
+    return SubspaceRidge(shape, draw(st.sampled_from([factors, factors, ()])), lambda_1, lambda_2)
+
+
+def some_counts(data, K):
+    counts = st.sampled_from([0, 0, 0, 1, 2, 17, 10**6])
+    return np.array(data.draw(st.lists(counts, min_size=K, max_size=K)), dtype=np.float64)
+
+
+def sizes_of_everything(data):
+    """Make what is done at once, or kept as a product, as small as it may be."""
+    return (
+        patch.object(design_module, "_FEW", data.draw(st.sampled_from([1, 3, 64]))),
+        patch.object(design_module, "_HELD", data.draw(st.sampled_from([1, 200, 2**18]))),
+        patch.object(design_module, "_TILE", data.draw(st.sampled_from([1, 3, 256]))),
+        patch.object(subspace_module, "_COLUMNS", data.draw(st.sampled_from([0, 8]))),
+    )
+
+
+@settings(deadline=None, max_examples=150)
+@given(ridges(), st.data())
+def test_widths_and_estimates_equal_the_dense_inverse(ridge, data):
+    rng = np.random.default_rng(0)
+    K = math.prod(ridge.shape)
+    V = penalty(ridge.shape, ridge.factors, ridge.lambda_1, ridge.lambda_2)
+    counts = np.zeros(K)
+    few, held, tile, columns = sizes_of_everything(data)
+    with few, held, tile, columns:
+        design = Design(ridge)
+        for _ in range(data.draw(st.integers(0, 4))):
+            times = some_counts(data, K)
+            taken_back = data.draw(st.sampled_from([0.0, 0.0, 0.5]))  # some of what was counted, of the other arms
+            times = np.where((times == 0) & (rng.random(K) < taken_back), -np.minimum(counts, 2.0), times)
+            design.count(np.flatnonzero(times), times[times != 0])
+            counts += times
+        W = inverse(V + np.diag(counts))
+        np.testing.assert_array_equal(design.counts, counts)
+        np.testing.assert_allclose(design.variance, W.diagonal(), rtol=1e-8)
+        arms = np.sort(rng.permutation(K)[: K // 2 + 1])
+        block = design.covariance(arms, design.rows(arms))
+        scale = np.sqrt(np.outer(W.diagonal()[arms], W.diagonal()[arms]))
+        np.testing.assert_allclose(block / scale, W[np.ix_(arms, arms)] / scale, atol=1e-8)
     sums = counts * rng.standard_normal(K)
-    V = np.diag(np.where(inside, *penalties)) + A.T @ (A * counts[:, None])
-    covariance = A @ np.linalg.solve(V, A.T)
-    arms = rng.permutation(K)[: K // 2 + 1]
-
-    fit = SubspaceRidge(shape, factors, *penalties).given(counts, sums)
-    mean, variance = fit.at(arms)
-    np.testing.assert_allclose(mean, (covariance @ sums)[arms], atol=1e-10)
-    np.testing.assert_allclose(fit.mean(arms), (covariance @ sums)[arms], atol=1e-10)
-    np.testing.assert_allclose(variance, covariance.diagonal()[arms], atol=1e-10)
-    np.testing.assert_allclose(fit.covariance(arms), covariance[np.ix_(arms, arms)], atol=1e-10)
+    np.testing.assert_allclose(ridge.mean(counts, sums), W @ sums, rtol=1e-8, atol=1e-8)
 
 
-def test_ridge_without_data_is_its_penalty():
-    ridge = SubspaceRidge((4, 3), random_factors((4, 3), (2, 2), np.random.default_rng(0)), 0.1, 0.7)
-    arms = np.arange(12)
-    fit = ridge.given(np.zeros(12), np.zeros(12))
-    np.testing.assert_allclose(fit.covariance(arms), ridge.prior(arms, arms))
-    np.testing.assert_allclose(fit.at(arms)[1], ridge.prior_variance(arms))
-    assert not fit.mean(arms).any()
+@settings(deadline=None, max_examples=150)
+@given(ridges(), st.data())
+def test_pulls_in_blocks_equal_one_rank_one_change_per_pull(ridge, data):
+    K = math.prod(ridge.shape)
+    counts = some_counts(data, K)
+    active = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=K, max_size=K)))
+    active = active if len(active) else np.arange(K)
+    dense = DenseRidge(penalty(ridge.shape, ridge.factors, ridge.lambda_1, ridge.lambda_2), counts)
+    rounds = data.draw(st.integers(1, 60))
+    few, held, tile, columns = sizes_of_everything(data)
+    with few, held, tile, columns:
+        design = Design.given(ridge, counts)
+        planned, largest = data.draw(st.integers(1, 60)), data.draw(st.sampled_from([1, 2, 3, 7, 20, 128]))
+        with patch.object(design_module, "_SMALLEST", 1):
+            widest = WidestFirst(design, active, planned, largest)
+            pulls = [widest.pull() for _ in range(rounds)]
+        assert pulls == [dense.pull_widest(active) for _ in range(rounds)]
+        widest.settle()
+        widest.settle()
+    np.testing.assert_array_equal(design.counts, counts + np.bincount(active[pulls], minlength=K))
+    np.testing.assert_allclose(design.variance, dense.variance, rtol=1e-8)
+
+
+@pytest.mark.parametrize("largest", [8, 32, 128])
+@pytest.mark.parametrize("kind", ["random", "alike", "axes"])
+def test_pulls_of_a_larger_space_equal_one_rank_one_change_per_pull(kind, largest):
+    """More pulls than coordinates inside, so that G becomes a matrix."""
+    rng = np.random.default_rng(0)
+    shape, active = (7, 6, 8), np.sort(rng.permutation(336)[:300])
+    factors = tuple(orthonormal(kind, p, 2, rng) for p in shape)
+    ridge = SubspaceRidge(shape, factors, 0.1, 0.5)
+    dense = DenseRidge(penalty(shape, factors, 0.1, 0.5))
+    design = Design(ridge)
+    widest = WidestFirst(design, active, 400, largest)
+    assert [widest.pull() for _ in range(400)] == [dense.pull_widest(active) for _ in range(400)]
+    assert design._G is not None
+    widest.settle()
+    np.testing.assert_allclose(design.variance, dense.variance, rtol=1e-9)
+
+
+def test_blocks_serve_many_pulls_even_when_all_widths_are_equal():
+    """Else each pull would cost as much as a block."""
+    for factors in ((), tuple(np.full((p, 1), p**-0.5) for p in (8, 9, 7))):
+        widest = WidestFirst(Design(SubspaceRidge((8, 9, 7), factors, 0.1, 0.4)), np.arange(504), 200, 64)
+        with patch.object(WidestFirst, "_make_block", autospec=True, side_effect=WidestFirst._make_block) as made:
+            for _ in range(200):
+                widest.pull()
+        assert made.call_count < 80
+
+
+def test_a_block_holds_the_widest_arms_and_the_one_that_comes_first():
+    widths = np.array([1.0, 3.0, 2.0, 5.0, 2.0, 2.0])
+    assert _widest(widths, 3, include=3).tolist() == [1, 2, 3]
+    assert _widest(widths, 4, include=3).tolist() == [1, 2, 3, 4]
+    assert _widest(widths, 9, include=3).tolist() == [0, 1, 2, 3, 4, 5]
+    nearly = 1.0 + 1e-10 * np.array([0.0, 4.0, 8.0])  # near enough to fill a block in order, too far to be a tie
+    assert _widest(nearly, 1, include=first_largest(nearly)).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e6, 1e9])
+def test_far_apart_penalties_work(ratio):
+    rng = np.random.default_rng(0)
+    factors = random_factors((5, 4, 6), (2, 1, 2), rng)
+    ridge = SubspaceRidge((5, 4, 6), factors, 0.1, 0.1 * ratio)
+    counts = rng.integers(0, 4, 120).astype(float)
+    W = inverse(penalty((5, 4, 6), factors, 0.1, 0.1 * ratio) + np.diag(counts))
+    sums = counts * rng.standard_normal(120)
+    np.testing.assert_allclose(Design.given(ridge, counts).variance, W.diagonal(), rtol=1e-5)
+    np.testing.assert_allclose(ridge.mean(counts, sums), W @ sums, rtol=1e-5, atol=1e-5)
 
 
 def play(policy, X, rounds, seed=0, noise=1.0, lost=0.0, latest=0, compare=False):
@@ -180,7 +290,9 @@ def agree(policy, oracle, cell, t):
     assert policy._active.tolist() == oracle.active.tolist()
     if len(oracle.active) > 1:
         widths = oracle.widths(oracle.V)[oracle.active]
-        np.testing.assert_allclose(np.sqrt(policy._W.diagonal()), widths, atol=1e-9)
+        widest = policy._widest
+        np.testing.assert_allclose(np.sqrt(widest._W.diagonal()), widths[widest._block], atol=1e-9)
+        assert (np.sqrt(policy._design.variance[policy._active]) >= widths - 1e-9).all()  # as the block was made
     if t % 20 == 0:
         cells = np.stack(np.unravel_index(np.arange(math.prod(policy.shape)), policy.shape), axis=1)
         np.testing.assert_allclose(policy.estimate(cells), oracle.solve(oracle.history)[0], atol=1e-9)
@@ -235,6 +347,29 @@ def test_a_restored_policy_goes_on_identically(rounds, reuse_data):
     assert twin.best() == policy.best()
     assert play(policy, X, 150, seed=1) == play(twin, X, 150, seed=1)
     np.testing.assert_array_equal(policy.estimate([[0, 0, 0], [4, 3, 2]]), twin.estimate([[0, 0, 0], [4, 3, 2]]))
+
+
+@pytest.mark.parametrize("reuse_data", [True, False])
+def test_a_policy_restored_at_any_pull_of_a_phase_goes_on_identically(reuse_data):
+    X = low_rank((5, 4, 3), (2, 2, 2), np.random.default_rng(0))
+    make = {"horizon": 200, "exploration": 20, "reuse_data": reuse_data, "confidence": 50.0, "noise": 1.0, "seed": 5}
+    for rounds in range(40, 75, 3):
+        policy = TensorElimination((5, 4, 3), 2, **make)
+        play(policy, X, rounds, lost=0.1)
+        twin = Policy.from_state_dict(policy.state_dict())
+        assert play(policy, X, 40, seed=1) == play(twin, X, 40, seed=1)
+        assert len(policy._active) > 1
+
+
+def test_a_design_goes_on_into_the_next_phase():
+    """Else each phase would start with the cost of all rewards before it, even if a few rewards are late."""
+    X = low_rank((5, 4, 3), (2, 2, 2), np.random.default_rng(0))
+    for lost, latest in ((0.0, 0), (0.2, 0), (0.0, 5)):
+        policy = TensorElimination((5, 4, 3), 2, horizon=300, exploration=20, confidence=50.0, noise=1.0, seed=5)
+        with patch.object(Design, "given", side_effect=Design.given) as given_counts:
+            play(policy, X, 200, lost=lost, latest=latest)
+        assert policy._phase > 10
+        assert given_counts.call_count == 1
 
 
 @pytest.mark.parametrize("rounds", [0, 10, 120])
@@ -394,7 +529,8 @@ def test_paper_values():
         ({"delta": 1.5}, "probability"),
         ({"weights": [[1, 1]]}, "1 weight vectors given for 3 modes"),
         ({"shape": (4, 0, 3)}, "mode 1 has size 0"),
-        ({"shape": (30, 30, 30)}, r"27000 cells.*5.83 GB.*TensorThompsonSampling"),
+        ({"shape": (101, 100, 100)}, r"1010000 cells.*at most 1000000.*TensorThompsonSampling"),
+        ({"shape": (60, 60, 60)}, r"coordinates inside subspaces of rank .*at most 15000.*lower the rank"),
         ({"horizon": 8}, r"s_1 = 11 .*at least 12"),
         ({"horizon": 60, "exploration": 50}, r"n_1 = 50 .*at least 62"),
         ({"horizon": 20, "sigma": (0.5, 0.5, 0.5)}, r"horizon is 20.*at least \d+"),

@@ -2,8 +2,8 @@
 
 Notation
 --------
-n, s_1, n_1   horizon, initial and further uniform rounds      V (K, K)    ridge matrix, see :mod:`.subspace`
-K, q          number of cells, of coordinates inside           W (m, m)    V^-1 at the m active arms
+n, s_1, n_1   horizon, initial and further uniform rounds      K, q        number of cells, of coordinates inside
+V (K, K)      ridge matrix, see :mod:`.subspace`; its design, see :mod:`.design`
 xi            width of a confidence interval, in units of the noise times ||a|| in the norm of V^-1
 """
 
@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_weights, resolve_rank
+from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_weights, feasible_rank, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.subspace import RidgeFit, SubspaceRidge, count_pull, first_largest, noise_level
-from tensorbandits.tensor.completion import Completion, cell_probabilities, choose_rank, complete
+from tensorbandits.policies.design import Design, WidestFirst
+from tensorbandits.policies.subspace import TIE, SubspaceRidge, first_largest, noise_level
+from tensorbandits.tensor.completion import AUTO_RANK, Completion, cell_probabilities, choose_rank, complete
 from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
 
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
@@ -34,7 +35,8 @@ class TensorElimination(Policy):
 
     Each pull takes the active arm of largest width ``||a||`` in the norm of ``V^-1``, ties to the lowest
     index. After a phase an arm stays if its upper bound ``<b,a> + xi noise ||a||`` reaches the largest lower
-    bound. Works on all active arms at once, so it is for spaces of up to 20,000 cells.
+    bound. Looks at every cell and keeps a matrix over the ``q`` coordinates inside, of which it takes up to 15,000:
+    at rank 2 with three modes, 50 levels each.
 
     A pull counts in the design when it is issued. A phase closes at the first ask after its last pull, and
     its estimate and widths count the rewards that arrived; a later one joins the phase then open. After the
@@ -113,11 +115,11 @@ class TensorElimination(Policy):
         self.noise = None if noise is None else check_positive(noise, "noise")
         self.delta = None if delta is None else _check_delta(delta)
         self.weights = check_weights(weights, self.shape)
-        _check_size(self.shape)
         self._modes = [j for j, size in enumerate(self.shape) if size > 1] or [0]
         self._sizes: Cell = tuple(self.shape[j] for j in self._modes)
         ranks = resolve_rank(rank, self.shape)
         self._rank = None if ranks is None else tuple(ranks[j] for j in self._modes)
+        _check_size(self._sizes, self._rank or feasible_rank([min(AUTO_RANK, size) for size in self._sizes]))
 
         K = math.prod(self.shape)
         self._issued = 0
@@ -132,9 +134,10 @@ class TensorElimination(Policy):
         self._pulls: list[int] = []  # the pulls of the open phase, as positions among the active arms
         self._told = np.zeros((2, K))  # counts and sums of the rewards told during the open phase
         # What follows can be made again from the above.
-        self._W: Floats | None = None
+        self._design: Design | None = None
+        self._widest: WidestFirst | None = None  # of the open phase, once it has a pull
         self._completed: tuple[float, Completion] | None = None
-        self._fitted: tuple[float, RidgeFit] | None = None
+        self._fitted: tuple[float, Floats] | None = None
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, *, horizon: int, **overrides: Any) -> Self:
@@ -272,9 +275,9 @@ class TensorElimination(Policy):
             self._open_phase()
         if len(self._active) == 1:
             return int(self._active[0])
-        W = self._design(ridge)
-        at = first_largest(W.diagonal())
-        count_pull(W, at)
+        if self._widest is None:
+            self._widest = self._open_design(ridge)
+        at = self._widest.pull()
         self._pulls.append(at)
         return int(self._active[at])
 
@@ -290,18 +293,32 @@ class TensorElimination(Policy):
         self._pulls = []
         self._told = np.zeros_like(self._told)
         self._start = self._all_told()[0] if self.reuse_data else np.zeros_like(self._start)
-        self._W = None
+        self._settle()
 
-    def _design(self, ridge: SubspaceRidge) -> Floats:
-        """Return ``W`` with every pull of the open phase counted; made from these after a restore."""
-        if self._W is None:
-            # At the first pull, the start of the design is the data of the fit that is at hand.
-            at_hand = self.reuse_data and not self._pulls
-            fit = self._fit(ridge) if at_hand else ridge.given(self._start, np.zeros_like(self._start))
-            self._W = fit.covariance(self._active)
-            for at in self._pulls:
-                count_pull(self._W, at)
-        return self._W
+    def _settle(self) -> None:
+        """Have every pull counted in the design."""
+        if self._widest is not None:
+            self._widest.settle()
+            self._widest = None
+
+    def _design_of(self, ridge: SubspaceRidge, counts: Floats) -> Design:
+        """Return the design with the given counts: from the one at hand when that is less work than a new one."""
+        self._settle()
+        if self._design is not None:
+            other = np.flatnonzero(self._design.counts != counts)  # pulls not told, and rewards told late
+            if len(other) < np.count_nonzero(counts):
+                self._design.count(other, counts[other] - self._design.counts[other])
+                return self._design
+            self._design = None  # so that its memory is free
+        self._design = Design.given(ridge, counts)
+        return self._design
+
+    def _open_design(self, ridge: SubspaceRidge) -> WidestFirst:
+        """Return what finds the pulls of the open phase, with those before a restore counted."""
+        design = self._design_of(ridge, self._start)
+        arms, times = np.unique(self._active[self._pulls], return_counts=True)
+        design.count(arms, times.astype(np.float64))
+        return WidestFirst(design, self._active, planned=self._length() - len(self._pulls))
 
     def _eliminate(self, ridge: SubspaceRidge) -> None:
         """Drop the arms whose upper bound is below the largest lower bound."""
@@ -309,10 +326,12 @@ class TensorElimination(Policy):
         fewest = max(_FEWEST, ridge.inside) if self.reuse_data else _FEWEST if self.noise is None else 0
         if self.ledger.rounds < fewest:
             return
-        fit = self._fit(ridge) if self.reuse_data else ridge.given(*self._told)
-        mean, variance = fit.at(self._active)
-        width = self._radius(ridge) * np.sqrt(variance)
-        self._active = self._active[mean + width >= (mean - width).max()]
+        counts = self._all_told()[0] if self.reuse_data else self._told[0]
+        mean = (self._fit(ridge) if self.reuse_data else ridge.mean(*self._told))[self._active]
+        width = self._radius(ridge) * np.sqrt(self._design_of(ridge, counts).variance[self._active])
+        upper, lower = mean + width, mean - width
+        # Without noise widths vanish, and arms that are alike must not be told apart by rounding.
+        self._active = self._active[upper >= lower.max() - TIE * np.abs(lower).max()]
 
     def _radius(self, ridge: SubspaceRidge) -> float:
         """Return ``xi`` times the noise's standard deviation."""
@@ -336,16 +355,16 @@ class TensorElimination(Policy):
         counts, sums, _ = self.ledger.dense()
         return counts.ravel(), sums.ravel()
 
-    def _fit(self, ridge: SubspaceRidge) -> RidgeFit:
-        """Return the ridge fit given every reward told; it is kept until there are more of them."""
+    def _fit(self, ridge: SubspaceRidge) -> Floats:
+        """Return the estimates of all arms given every reward told; they are kept until there are more of them."""
         if self._fitted is None or self._fitted[0] != self.ledger.rounds:
-            self._fitted = (self.ledger.rounds, ridge.given(*self._all_told()))
+            self._fitted = (self.ledger.rounds, ridge.mean(*self._all_told()))
         return self._fitted[1]
 
     def _best_arm(self, ridge: SubspaceRidge) -> int:
         if len(self._active) == 1:
             return int(self._active[0])
-        return int(self._active[first_largest(self._fit(ridge).mean(self._active))])
+        return int(self._active[first_largest(self._fit(ridge)[self._active])])
 
     def _best(self, levels: Cell) -> Cell:
         if self._ridge is not None:
@@ -355,7 +374,7 @@ class TensorElimination(Policy):
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         if self._ridge is None:
             return self._completion().at(cells[:, self._modes])
-        return self._fit(self._ridge).mean(np.ravel_multi_index(tuple(cells.T), self.shape))
+        return np.asarray(self._fit(self._ridge)[np.ravel_multi_index(tuple(cells.T), self.shape)])
 
     def _cell(self, arm: int) -> Cell:
         return tuple(int(i) for i in np.unravel_index(arm, self.shape))
@@ -388,19 +407,25 @@ class TensorElimination(Policy):
         self._start = np.array(state["start"], dtype=np.float64)
         self._pulls = [int(at) for at in state["pulls"]]
         self._told = np.array(state["told"], dtype=np.float64)
-        self._W = self._completed = self._fitted = self._ridge = None
+        self._design = self._widest = self._completed = self._fitted = self._ridge = None
         if self._phase:
             factors = tuple(np.array(state["factors"][str(j)]) for j in range(len(state["factors"])))
             self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, float(state["lambda_2"]))
 
 
-def _check_size(shape: Cell) -> None:
-    cells = math.prod(shape)
+def _check_size(shape: Cell, rank: Cell) -> None:
+    others = "use TensorThompsonSampling, TensorEnsembleSampling or TensorEpochGreedy"
+    cells, inside = math.prod(shape), theory.inside_coordinates(shape, rank)
     if cells > theory.ELIMINATION_CELLS:
         raise ValueError(
-            f"{shape} has {cells} cells; TensorElimination keeps a matrix over all of them, which takes "
-            f"{8e-9 * cells**2:.3g} GB (at most {theory.ELIMINATION_CELLS} are allowed); use TensorThompsonSampling, "
-            "TensorEnsembleSampling or TensorEpochGreedy"
+            f"{shape} has {cells} cells; TensorElimination keeps some numbers for each and looks at all of them (at "
+            f"most {theory.ELIMINATION_CELLS} are allowed); {others}"
+        )
+    if len(shape) > 1 and inside > theory.INSIDE_LIMIT:
+        raise ValueError(
+            f"{shape} has {inside} coordinates inside subspaces of rank {rank}; TensorElimination keeps a matrix over "
+            f"them, which takes {11e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); lower "
+            f"the rank, or {others}"
         )
 
 

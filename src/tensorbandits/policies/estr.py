@@ -6,7 +6,7 @@ space and ``D = diag(N) + lambda_perp I``
 
     V^-1 = D^-1 + D^-1 B G B^T D^-1,      G = ((lambda_perp - lambda)^-1 I - B^T D^-1 B)^-1
 
-and a reward is a rank-one change of the small matrix ``G``.
+and a reward is a rank-one change of the small matrix ``G``. Most of an entry's row of ``B`` is zero.
 
 Notation
 --------
@@ -34,7 +34,6 @@ from tensorbandits.policies.subspace import first_largest, noise_level
 from tensorbandits.tensor.solve import row_equations, solve_spd
 from tensorbandits.tensor.tucker import Floats, Tucker, rotation
 
-INSIDE_LIMIT = 20_000
 _SWEEPS = 30
 _RECOVERIES = ("alternating", "spectral")
 _MAX_RANK = 6  # the largest that "auto" looks for
@@ -60,7 +59,8 @@ class LowOFUL:
         p, (P, r) = len(left), W.shape
         self.left, self.W = left, W
         k = r * P + (p - r) * r
-        self.G: Floats = np.asfortranarray(np.eye(k) * (lambda_perp * (lambda_perp - lambda_1) / lambda_1))
+        # Only its lower triangle is kept up to date. BLAS sees the transpose of an array in C order, so its upper one.
+        self.G: Floats = np.eye(k) * (lambda_perp * (lambda_perp - lambda_1) / lambda_1)
         self.D = np.full((p, P), lambda_perp)
         inside = 1.0 - np.outer((left[:, r:] ** 2).sum(1), 1.0 - (W**2).sum(1))
         self.variance: Floats = 1.0 / lambda_perp + (1.0 / lambda_1 - 1.0 / lambda_perp) * inside
@@ -69,26 +69,38 @@ class LowOFUL:
 
     def update(self, row: int, column: int, count: float, mean: float) -> None:
         """Learn ``count`` rewards of one entry, given their mean."""
-        b = self._basis_row(row, column)
-        Gb = self.G @ b
+        Gb, bGb = self._column(row, column)
         D = self.D[row, column]
-        w = self._apply(Gb) / (self.D * D)  # the column of V^-1 that belongs to the entry
+        w = self._apply(Gb)
+        w /= self.D * D  # the column of V^-1 that belongs to the entry
         w[row, column] += 1.0 / D
         width = w[row, column]
         change = count / (D * (D + count))
-        blas.dger(-change / (1.0 + change * float(b @ Gb)), Gb, Gb, a=self.G, overwrite_a=1)
+        blas.dsyr(-change / (1.0 + change * bGb), Gb, a=self.G.T, overwrite_a=1)
         scale = 1.0 / count + width
         self.theta += w * ((mean - self.theta[row, column]) / scale)
-        self.variance = np.maximum(self.variance - w * (w / scale), 0.0)
+        np.multiply(w, w, out=w)
+        w /= scale
+        np.subtract(self.variance, w, out=self.variance)
+        np.maximum(self.variance, 0.0, out=self.variance)
         self.logdet += math.log1p(count * width)
         self.D[row, column] += count
 
-    def _basis_row(self, row: int, column: int) -> Floats:
-        """Return the row of ``B`` that belongs to an entry, shape (k,)."""
+    def _column(self, row: int, column: int) -> tuple[Floats, float]:
+        """Return ``G b``, shape (k,), and ``b^T G b`` for the row ``b`` of ``B`` that belongs to an entry.
+
+        ``b`` holds ``U[row]`` at one column per direction of ``U``, then ``U_perp[row] x W[column]``; the rest is zero.
+        """
         P, r = self.W.shape
-        first = np.zeros((r, P))
-        first[:, column] = self.left[row, :r]
-        return np.concatenate([first.ravel(), np.outer(self.left[row, r:], self.W[column]).ravel()])
+        rest = (self.left[row, r:, None] * self.W[column]).ravel()
+        corner = self.G[r * P :, r * P :]
+        Gb = np.empty(len(self.G))
+        Gb[: r * P] = rest @ self.G[r * P :, : r * P]
+        Gb[r * P :] = blas.dsymv(1.0, corner.T, rest) if len(rest) else 0.0
+        for u, at in zip(self.left[row, :r], range(column, r * P, P), strict=True):
+            Gb[:at] += u * self.G[at, :at]
+            Gb[at:] += u * self.G[at:, at]
+        return Gb, float(self.left[row, :r] @ Gb[column : r * P : P] + rest @ Gb[r * P :])
 
     def _apply(self, g: Floats) -> Floats:
         """Return ``B g`` as a matrix (p, P), using that ``B`` is made of Kronecker products."""
@@ -341,8 +353,11 @@ class MatricizedESTR(Policy):
         return np.stack(np.divmod(moved, self._sizes[1]), axis=1)
 
     def _entry(self, cell: Cell) -> tuple[int, int]:
-        row, column = self._entries(np.array([cell]))[0].tolist()
-        return row, column
+        column = 0
+        for j, level in enumerate(cell):
+            if j != self.mode:
+                column = column * self.shape[j] + level
+        return cell[self.mode], column
 
     def _cell(self, entry: tuple[int, int]) -> Cell:
         others = [size for j, size in enumerate(self.shape) if j != self.mode]
@@ -362,6 +377,7 @@ class MatricizedESTR(Policy):
         if self._stage_2 is not None:
             state |= {"stage": 2, "logdet": self._stage_2.logdet}
             state |= {name: getattr(self._stage_2, name).copy() for name in _STAGE_2}
+            state["G"] = np.tril(state["G"]) + np.tril(state["G"], -1).T
         return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -373,7 +389,7 @@ class MatricizedESTR(Policy):
             self._stage_2 = LowOFUL(np.array(state["left"]), np.array(state["W"]), self.lambda_1, self.lambda_1)
             for name in _STAGE_2:
                 setattr(self._stage_2, name, np.array(state[name], dtype=np.float64))
-            self._stage_2.G = np.asfortranarray(self._stage_2.G)
+            self._stage_2.G = np.ascontiguousarray(self._stage_2.G)
             self._stage_2.logdet = float(state["logdet"])
 
 
@@ -387,10 +403,10 @@ def _check_mode(mode: int, order: int) -> int:
 
 
 def _check_size(shape: Cell, inside: int) -> None:
-    if inside > INSIDE_LIMIT:
+    if inside > theory.INSIDE_LIMIT:
         raise ValueError(
             f"the unfolding of {shape} has {inside} coordinates inside its subspaces; MatricizedESTR keeps a "
-            f"matrix over them, which takes {8e-9 * inside**2:.3g} GB (at most {INSIDE_LIMIT} are allowed); unfold "
-            "along another mode, lower the rank, or use TensorThompsonSampling, TensorEnsembleSampling or "
+            f"matrix over them, which takes {8e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); "
+            "unfold along another mode, lower the rank, or use TensorThompsonSampling, TensorEnsembleSampling or "
             "TensorEpochGreedy"
         )

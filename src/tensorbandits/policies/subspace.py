@@ -4,36 +4,39 @@ Tensor elimination rotates the cells into the basis ``[U_j, U_j_perp]`` and pena
 if at least one of its indices lies in an estimated subspace, by ``lambda_2`` otherwise. Back in the original
 coordinates cells are unit vectors, and nothing needs to be rotated:
 
-    V     = diag(N) + lambda_1 I + (lambda_2 - lambda_1) P,    P = (I - U_1 U_1^T) x .. x (I - U_d U_d^T)
-    V_0^-1 = (1/lambda_1) I + (1/lambda_2 - 1/lambda_1) P
+    V = diag(N) + lambda_1 I + (lambda_2 - lambda_1) P = D - (lambda_2 - lambda_1) B B^T,    D = diag(N) + lambda_2 I
+    P = (I - U_1 U_1^T) x .. x (I - U_d U_d^T) = I - B B^T
 
-``V_0^-1`` is a prior covariance between cells, whose entry for two cells is a product of ``d`` numbers. Given counts
-``N`` and sums ``Y``, ``V^-1`` is the posterior covariance and ``V^-1 Y`` the posterior mean of a Gaussian process
-with unit noise, so only the blocks of cells that were seen or are asked for are ever formed.
+``B`` may be any orthonormal basis of the inside space. The one used here is made of ``d`` Kronecker products and is
+mostly zeros: what is inside in the first mode, then what is outside there and inside in the second, and so on,
+
+    B = [ U_1 x I x .. x I,    U_1_perp x U_2 x I x .. x I,    ..,    U_1_perp x U_2_perp x .. x U_d ]
 
 Notation
 --------
 K           number of cells                       U_j (p_j, r_j)   orthonormal factor of mode j
 arms (m,)   flat indices of cells, C order        q                coordinates inside: prod p_j - prod (p_j - r_j)
+N, Y (K,)   counts and sums of rewards            B (K, q)         basis of the inside space
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, cholesky, solve_triangular
 
 from tensorbandits import theory
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.tucker import Floats, Ints
+from tensorbandits.tensor.tucker import Floats, Ints, orthogonal_complement
 
-_ROWS = 1024  # rows of a block of the prior formed at once
-_TIE = 1e-10  # numbers closer than this share of the largest are equal up to rounding
+TIE = 1e-10  # numbers closer than this share of the largest are equal up to rounding
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
+_RESIDUAL = 1e-16  # of conjugate gradients, as a share of the right-hand side: nothing is left beyond rounding
+_STEPS = 20_000  # never needed: 50 are usual, 500 for penalties that are 10^9 apart
+_COLUMNS = 8  # up to this many coefficients per cell are added one by one, more by matrix products
 
 
 def noise_level(ledger: Ledger, given: float | None = None) -> float:
@@ -52,27 +55,131 @@ def noise_level(ledger: Ledger, given: float | None = None) -> float:
     return math.sqrt((within + _SHRINKAGE * ledger.variance) / (freedom + _SHRINKAGE))
 
 
+class _Part(NamedTuple):
+    """One Kronecker product of the basis: outside in ``head`` modes, inside in one, anything in the rest."""
+
+    start: int  # its first column
+    size: int  # coefficients per cell, prod_{l<j} (p_l - r_l) * r_j
+    tail: int  # levels of the later modes together, prod_{l>j} p_l
+
+
+class InsideBasis:
+    """The orthonormal basis ``B`` of the inside space, as an operator; never formed.
+
+    ``factors`` holds ``U_j`` of shape (p_j, r_j) with orthonormal columns for every mode, or is ``()`` for a basis
+    without columns.
+
+    >>> U = np.array([[1.0], [0.0]])
+    >>> basis = InsideBasis((2, 2), (U, U))  # of all cells but the last
+    >>> basis.size, np.abs(basis.rows(np.arange(4)).full()).tolist()
+    (3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    """
+
+    def __init__(self, shape: Cell, factors: tuple[Floats, ...]) -> None:
+        self.shape, self.factors = shape, factors
+        self.perpendicular = tuple(orthogonal_complement(U) for U in factors)
+        self.parts: list[_Part] = []
+        self.size = 0
+        head = 1
+        for j, U in enumerate(factors):
+            p, r = U.shape
+            if not head:
+                break  # nothing is outside
+            self.parts.append(_Part(self.size, head * r, math.prod(shape[j + 1 :])))
+            self.size += head * r * self.parts[-1].tail
+            head *= p - r
+
+    def rows(self, arms: Ints) -> BasisRows:
+        """Return the rows of ``B`` that belong to arms."""
+        head, coefficients = np.ones((len(arms), 1)), []
+        levels = np.unravel_index(arms, self.shape)
+        for _, U, U_perp, i in zip(self.parts, self.factors, self.perpendicular, levels, strict=False):
+            coefficients.append((head[:, :, None] * U[i][:, None, :]).reshape(len(arms), -1))
+            head = (head[:, :, None] * U_perp[i][:, None, :]).reshape(len(arms), -1)
+        return BasisRows(self, arms, coefficients)
+
+    def times(self, rows: Floats) -> Floats:
+        """Return ``B x`` for each row ``x`` of shape (n, q), shape (n, K): one small matrix product per mode."""
+        n = len(rows)
+        if not self.parts:
+            return np.zeros((n, math.prod(self.shape)))
+        inner: Floats | None = None
+        modes = zip(self.parts, self.factors, self.perpendicular, strict=False)
+        for (start, size, tail), U, U_perp in reversed(list(modes)):
+            r, head = U.shape[1], size // U.shape[1]
+            part = rows[:, start : start + size * tail].reshape(n, head, r, tail)
+            if inner is not None:
+                inner = np.hstack([U, U_perp]) @ np.concatenate([part, inner.reshape(n, head, -1, tail)], axis=2)
+            else:  # the last part; what is outside here as well is not in the basis
+                inner = U @ part if tail > 1 else part[..., 0] @ U.T
+        assert inner is not None
+        return inner.reshape(n, -1)
+
+
+class BasisRows(NamedTuple):
+    """Some rows of the basis, without their zeros."""
+
+    basis: InsideBasis
+    arms: Ints  # (m,)
+    coefficients: list[Floats]  # per part, (m, its size)
+
+    def full(self) -> Floats:
+        """Return the rows with their zeros, shape (m, q)."""
+        m = len(self.arms)
+        result = np.zeros((m, self.basis.size))
+        for (start, size, tail), values in zip(self.basis.parts, self.coefficients, strict=True):
+            part = result[:, start : start + size * tail].reshape(m, size, tail)
+            part[np.arange(m), :, self.arms % tail] = values
+        return result
+
+    def dot(self, M: Floats) -> Floats:
+        """Return the rows times ``M`` of shape (q, n), C order, shape (m, n): no work is done for zeros."""
+        result = np.zeros((len(self.arms), M.shape[1]))
+        for (start, size, tail), values in zip(self.basis.parts, self.coefficients, strict=True):
+            part, at = M[start : start + size * tail].reshape(size, tail, M.shape[1]), self.arms % tail
+            if tail == 1:
+                result += values @ part[:, 0]
+            elif size <= _COLUMNS:
+                for column, block in zip(values.T, part, strict=True):
+                    result += column[:, None] * block[at]
+            else:
+                order = np.argsort(at, kind="stable")
+                for some in np.split(order, np.flatnonzero(np.diff(at[order])) + 1):
+                    result[some] += values[some] @ part[:, at[some[0]]]
+        return result
+
+
 @dataclass(frozen=True)
 class SubspaceRidge:
-    """The penalty ``V_0`` of a tensor of the given shape with estimated subspaces.
+    """The penalty ``V - diag(N)`` of a tensor of the given shape with estimated subspaces.
 
     ``factors`` holds ``U_j`` of shape (p_j, r_j) with orthonormal columns for every mode; ``()`` says that everything
     is inside, as for a vector, which has no low-rank structure. Leave modes of size 1 out of the shape: such a mode
     has no complement, so every coordinate would count as inside.
 
     >>> ridge = SubspaceRidge((2, 2), (np.eye(2)[:, :1], np.eye(2)[:, :1]), lambda_1=0.1, lambda_2=0.5)
-    >>> ridge.prior(np.array([0, 3]), np.array([0, 1, 2, 3])).round(6).tolist()
-    [[10.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]]
+    >>> ridge.inside, ridge.share.tolist()
+    (3, [1.0, 1.0, 1.0, 0.0])
+    >>> ridge.mean(np.array([0.9, 0, 0, 0.5]), np.array([2.0, 0, 0, 2.0])).round(9).tolist()
+    [2.0, 0.0, 0.0, 2.0]
     """
 
     shape: Cell
     factors: tuple[Floats, ...]
     lambda_1: float
     lambda_2: float
-    complements: tuple[Floats, ...] = field(init=False, repr=False)  # I - U_j U_j^T
+    basis: InsideBasis = field(init=False, repr=False)  # of what is penalised otherwise than the rest
+    share: Floats = field(init=False, repr=False)  # squared norms of the rows of the basis, (K,)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "complements", tuple(np.eye(len(U)) - U @ U.T for U in self.factors))
+        same = self.lambda_1 == self.lambda_2
+        basis = InsideBasis(self.shape, () if same else self.factors)
+        outside = np.ones(())
+        for U in basis.factors:
+            outside = np.multiply.outer(outside, 1.0 - (U**2).sum(axis=1))
+        share = (1.0 - outside).ravel() if basis.factors else np.zeros(math.prod(self.shape))
+        object.__setattr__(self, "basis", basis)
+        object.__setattr__(self, "share", share)
 
     @property
     def inside(self) -> int:
@@ -81,102 +188,43 @@ class SubspaceRidge:
             return math.prod(self.shape)
         return theory.inside_coordinates(self.shape, [U.shape[1] for U in self.factors])
 
-    def prior(self, left: Ints, right: Ints) -> Floats:
-        """Return the block of ``V_0^-1`` between two lists of arms, shape (len(left), len(right)), Fortran order."""
-        block = np.zeros((len(left), len(right)), order="F")
-        columns = np.unravel_index(right, self.shape)
-        for start in range(0, len(right), _ROWS):
-            some = slice(start, start + _ROWS)
-            block[:, some] = self._outside(left, [index[some] for index in columns])
-            block[:, some] += np.equal.outer(left, right[some]) / self.lambda_1
-        return block
+    @property
+    def outer(self) -> float:
+        """The penalty of what is not in the basis."""
+        return self.lambda_2 if self.factors else self.lambda_1
 
-    def _outside(self, left: Ints, columns: Sequence[Ints]) -> Floats:
-        """Return the part ``(1/lambda_2 - 1/lambda_1) P`` of a block."""
-        if not self.complements:
-            return np.zeros((len(left), len(columns[0])))
-        result = np.full((len(left), len(columns[0])), 1.0 / self.lambda_2 - 1.0 / self.lambda_1)
-        for matrix, i, j in zip(self.complements, np.unravel_index(left, self.shape), columns, strict=True):
-            result *= matrix[np.ix_(i, j)]
-        return result
+    def mean(self, counts: Floats, sums: Floats) -> Floats:
+        """Return the estimates ``V^-1 Y`` of all cells given ``N`` and ``Y``, shape (K,), by conjugate gradients.
 
-    def prior_variance(self, arms: Ints) -> Floats:
-        """Return the diagonal of ``V_0^-1`` at arms, shape (m,)."""
-        if not self.complements:
-            return np.full(len(arms), 1.0 / self.lambda_1)
-        outside = np.full(len(arms), 1.0 / self.lambda_2 - 1.0 / self.lambda_1)
-        for matrix, i in zip(self.complements, np.unravel_index(arms, self.shape), strict=True):
-            outside *= matrix[i, i]
-        return outside + 1.0 / self.lambda_1
+        ``D^-1 V`` has its eigenvalues between 1 and ``lambda_1 / lambda_2`` whatever the counts are, so that few steps
+        leave nothing but rounding.
+        """
+        D = counts + self.outer
+        unit = float(np.abs(sums).max())  # apart, so that squares of rewards neither vanish nor overflow
+        if not self.basis.factors or unit == 0.0:
+            return np.asarray(sums / D)
+        result, rest = np.zeros_like(D), sums / unit
+        step = rest / D
+        size = first = float(rest @ step)
+        for _ in range(_STEPS):
+            if not size > _RESIDUAL**2 * first:
+                break
+            image = D * step - (self.lambda_2 - self.lambda_1) * self._project(step)
+            length = size / float(step @ image)
+            result += length * step
+            rest = rest - length * image
+            scaled = rest / D
+            size, last = float(rest @ scaled), size
+            step = scaled + (size / last) * step
+        return result * unit
 
-    def given(self, counts: Floats, sums: Floats) -> RidgeFit:
-        """Return the fit given counts ``N`` and sums ``Y`` over all cells, each of shape (K,)."""
-        seen = np.flatnonzero(counts)
-        S = self.prior(seen, seen)
-        means = sums[seen] / counts[seen]
-        if not len(seen):
-            return RidgeFit(self, seen, S, means)
-        S.flat[:: len(seen) + 1] += 1.0 / counts[seen]
-        root = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
-        return RidgeFit(self, seen, root, solve_triangular(root, means, lower=True, check_finite=False))
-
-
-@dataclass(frozen=True)
-class RidgeFit:
-    """The ridge solution given data: estimates ``<b, a>`` and squared widths ``||a||^2`` in the norm of ``V^-1``.
-
-    >>> ridge = SubspaceRidge((3,), (), lambda_1=0.5, lambda_2=0.5)
-    >>> fit = ridge.given(np.array([3.5, 0, 0]), np.array([4.0, 0, 0]))
-    >>> [values.round(6).tolist() for values in fit.at(np.array([0, 1]))]
-    [[1.0, 0.0], [0.25, 2.0]]
-    """
-
-    ridge: SubspaceRidge
-    seen: Ints  # arms with data, (n,)
-    root: Floats  # Cholesky factor of the covariance of their mean rewards, (n, n)
-    whitened: Floats  # root^-1 times their mean rewards, (n,)
-
-    def at(self, arms: Ints) -> tuple[Floats, Floats]:
-        """Return estimates and squared widths at arms, each of shape (m,)."""
-        Z = self._project(arms)
-        variance = self.ridge.prior_variance(arms) - np.einsum("ij,ij->j", Z, Z)
-        return Z.T @ self.whitened, np.maximum(variance, 0.0)
-
-    def mean(self, arms: Ints) -> Floats:
-        """Return estimates at arms, shape (m,)."""
-        if not len(self.seen):
-            return np.zeros(len(arms))
-        weights = solve_triangular(self.root, self.whitened, lower=True, trans=1, check_finite=False)
-        blocks = [self.ridge.prior(arms[i : i + _ROWS], self.seen) @ weights for i in range(0, len(arms), _ROWS)]
-        return np.concatenate(blocks)
-
-    def covariance(self, arms: Ints) -> Floats:
-        """Return the block of ``V^-1`` at arms, shape (m, m), Fortran order."""
-        W = self.ridge.prior(arms, arms)
-        Z = self._project(arms)
-        if len(Z):
-            W = blas.dgemm(-1.0, Z, Z, beta=1.0, c=W, trans_a=1, overwrite_c=1)
-        return np.asarray(W)
-
-    def _project(self, arms: Ints) -> Floats:
-        block = self.ridge.prior(self.seen, arms)
-        if not len(self.seen):
-            return block
-        return np.asarray(solve_triangular(self.root, block, lower=True, overwrite_b=True, check_finite=False))
-
-
-def count_pull(W: Floats, at: int) -> None:
-    """Count a pull of the arm at a position of ``W``, in place: ``V`` becomes ``V + a a^T`` (Sherman, Morrison).
-
-    ``W`` is the block of ``V^-1`` at the active arms, shape (m, m), Fortran order.
-
-    >>> W = np.asfortranarray(np.eye(2))
-    >>> count_pull(W, 0)
-    >>> W.tolist()
-    [[0.5, 0.0], [0.0, 1.0]]
-    """
-    column = W[:, at].copy()
-    blas.dger(-1.0 / (1.0 + column[at]), column, column, a=W, overwrite_a=1)
+    def _project(self, x: Floats) -> Floats:
+        """Return ``B B^T x`` for ``x`` of shape (K,)."""
+        outside = x
+        for U in self.factors:  # each turn moves its mode from first to last
+            matrix = outside.reshape(len(U), -1).T
+            outside = matrix - (matrix @ U) @ U.T
+        return x - outside.ravel()
 
 
 def first_largest(values: Floats) -> int:
@@ -188,4 +236,5 @@ def first_largest(values: Floats) -> int:
     1
     """
     flat = values.ravel()
-    return int(np.argmax(flat >= flat.max() - _TIE * np.abs(flat).max()))
+    largest = flat.max()
+    return int(np.argmax(flat >= largest - TIE * max(largest, -flat.min())))

@@ -24,6 +24,7 @@ from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 if TYPE_CHECKING:  # otherwise imported where it is used: it doubles the time of importing the library
     from scipy.sparse import csr_array
 
+AUTO_RANK = 6  # the largest that is looked for
 _DENSE_EIGEN = 500  # sizes up to this use a dense eigensolver
 _NULL_DRAWS = 10
 _NULL_MARGIN = 1.2
@@ -150,7 +151,7 @@ def choose_rank(
     probabilities: ArrayLike | None = None,
     *,
     centre: float = 0.0,
-    max_rank: int = 6,
+    max_rank: int = AUTO_RANK,
     seed: int = 0,
 ) -> Cell:
     """Choose a rank per mode from the spectra of ``R_j``: the paper's threshold ``delta``, found from the data.
