@@ -24,8 +24,9 @@ lint: $(STAMP)  ## check style, formatting, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## print the table of final regrets
-	$(BIN)/python benchmarks/regret.py
+# ARGS=--quick takes 3 minutes; ARGS="rounds scale" measures only these. Peers need: pip install -r benchmarks/requirements.txt.
+bench: $(STAMP)  ## measure speed and regret beside twins and peers; page and figures in out/bench
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)  ## build the documentation into build/docs
 	$(BIN)/mkdocs build --strict

@@ -1,31 +1,34 @@
-"""Final regrets of every policy on the paper's smaller problem, beside what is required of them.
+"""Suite ``regret``: final regrets of every policy on the paper's smaller problem, beside what is required of them.
 
 p = 15, w = 0.5, noise 1, true rank 2, n = 10,000 rounds; replication i plays on the tensor of seed i (with --seed s,
 of seed s + i: tensors on which no default was chosen).
-Results are kept in a JSON-lines file as they come: an interrupted run goes on where it stopped, and a run
-with other settings (rounds, seed, or any argument of a policy) starts anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 import tensorbandits as tb
-from tensorbandits.sim.compare import Comparison, Job, Row, Run, markdown_table, run_jobs
+from benchmarks.report import Section, dash, finish, number, table
+from benchmarks.store import Options, Result, Settings, Store, read_lines
+from benchmarks.timing import warm_up_all
+from tensorbandits.sim.compare import Comparison, Job, Row, Run, run_job
+
+NAME = MODULE = "regret"
+ALONE = False
+TITLE = "Final regret"
 
 P, SIGNAL, NOISE, RANK, ROUNDS = 15, 0.5, 1.0, 2, 10_000
 SHAPE = (P, P, P)
-Kept = dict[tuple[str, int], dict[str, Any]]  # settings, replication -> result
+QUICK_ROUNDS, QUICK_REPLICATIONS, QUICK_SLOW = 2_000, 3, 1
+REFERENCE = Path(__file__).parent / "reference" / "regret.jsonl"
+SAME = 1e-9  # relative difference of final regrets that count as the same
 Make = Callable[[int, np.random.SeedSequence | None], Any]  # rounds, seed -> policy
 
 
@@ -117,88 +120,117 @@ REQUIREMENTS = [
 ]
 
 
+def choose(only: str) -> list[str]:
+    """Return the keys named, or all of them."""
+    keys = [key.strip() for key in only.split(",") if key.strip()] or list(ENTRIES)
+    unknown = [key for key in keys if key not in ENTRIES]
+    if unknown:
+        raise ValueError(f"--only: {', '.join(unknown)} unknown; choose from {', '.join(ENTRIES)}")
+    return keys
+
+
+def rounds_of(options: Options) -> int:
+    return QUICK_ROUNDS if options.quick else options.rounds
+
+
+def plan(options: Options) -> list[Settings]:
+    """The quick policies first, and all policies' first replications before their second ones."""
+    rounds, chosen = rounds_of(options), choose(options.only)
+    quick = (QUICK_REPLICATIONS, QUICK_SLOW)
+    counts = quick if options.quick else (options.replications, options.slow_replications)
+    cases = [
+        settings(key, rounds, options.seed) | {"replication": i}
+        for key in chosen
+        for i in range(counts[ENTRIES[key].slow])
+    ]
+    return sorted(cases, key=lambda case: (ENTRIES[case["key"]].slow, case["replication"]))
+
+
+def settings(key: str, rounds: int, seed: int) -> Settings:
+    """Everything that decides a result apart from the code and the replication."""
+    try:
+        state = ENTRIES[key].make(rounds, None).state_dict()
+    except ValueError as error:
+        raise ValueError(f"--rounds {rounds} is too few for {key}: {error}") from None
+    problem = {"p": P, "signal": SIGNAL, "noise": NOISE, "rank": RANK, "rounds": rounds, "seed": seed}
+    arguments = json.loads(json.dumps(state["arguments"], default=repr))
+    return {"key": key, "policy": state["policy"], "arguments": arguments} | problem
+
+
+def label(settings: Settings) -> str:
+    return f"{settings['key']}, replication {settings['replication']}"
+
+
 def environment(seed: int) -> tb.TensorEnvironment:
     return tb.TensorEnvironment(tb.paper_tensor(P, SIGNAL, rank=RANK, seed=seed), noise=NOISE, seed=seed)
 
 
-def settings(key: str, rounds: int, seed: int) -> str:
-    """Everything that decides a result apart from the code and the replication, as text."""
-    state = ENTRIES[key].make(rounds, None).state_dict()
-    problem = {"p": P, "signal": SIGNAL, "noise": NOISE, "rank": RANK, "rounds": rounds, "seed": seed}
-    return json.dumps(problem | {"policy": state["policy"], "arguments": state["arguments"]}, default=repr)
+def measure(settings: Settings) -> Result:
+    warm_up_all()
+    key, rounds = settings["key"], settings["rounds"]
+    make = ENTRIES[key].make
+    job = Job("paper", key, settings["replication"], environment, lambda s: make(rounds, s), rounds, settings["seed"])
+    run = run_job(job)
+    return {"final": run.final, "seconds": run.seconds}
 
 
-def code_version() -> str:
-    """A digest of the package's source: results of different code can be told apart."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(tb.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the results kept so far; a line cut short by an interruption is left out."""
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            continue
-
-
-def run_missing(
-    wanted: dict[str, tuple[str, int]], kept: Kept, rounds: int, seed: int, n_jobs: int, path: Path
-) -> None:
-    """Run the replications not kept yet, the quick policies first, and keep each as it finishes."""
-    jobs = [
-        Job("paper", key, i, environment, lambda seed, make=ENTRIES[key].make: make(rounds, seed), rounds, seed)
-        for key, (text, count) in wanted.items()
-        for i in range(count)
-        if (text, i) not in kept
+def section(store: Store, options: Options) -> Section:
+    wanted, rounds = plan(options), rounds_of(options)
+    found = [(case, result) for case in wanted if (result := store.get(case)) is not None]
+    rows, given = collect(found), verdicts(collect(found), rounds)
+    command = _command(options)
+    parts = [
+        f"{P} x {P} x {P} cells, w = {SIGNAL}, noise {NOISE:g}, rank {RANK}, {rounds:,} rounds; replication i plays on "
+        f"the tensor of seed {f'{options.seed} + ' if options.seed else ''}i, and every policy meets the same noise.",
+        command,
+        _table(rows),
     ]
-    jobs.sort(key=lambda job: (ENTRIES[job.policy].slow, job.replication))
-    code = code_version()
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with (
-        Progress("{task.description}", *columns, console=console) as bar,
-        path.open("a", encoding="utf-8") as log,
-    ):
-        task = bar.add_task("runs", total=len(jobs))
-        for run in run_jobs(jobs, n_jobs):
-            text = wanted[run.policy][0]
-            record = {"settings": text, "replication": run.replication, "code": code}
-            record |= {"final": run.final, "seconds": run.seconds}
-            log.write("\n" + json.dumps(record))  # a new line first, in case the last one was cut short
-            log.flush()
-            kept[text, run.replication] = record
-            bar.update(task, advance=1, description=f"runs (last: {run.policy} {run.replication})")
+    tuned = {m: rows[f"estr-{m}"] for m in ESTR_GRID if f"estr-{m}" in rows}
+    if tuned:
+        best = min(tuned, key=lambda m: tuned[m].mean)
+        parts.append(
+            f"ESTR tuned in hindsight: of the radius multipliers {', '.join(map(str, tuned))} the best is "
+            f"{best}, with mean {tuned[best].mean:,.0f} ({tuned[best].replications} replications)."
+        )
+    if rounds != ROUNDS:
+        parts.append(f"The requirements are stated for {ROUNDS:,} rounds, so none is checked here.")
+    elif given:
+        parts += ["What is required:", command, _verdict_table(given)]
+    before = comparison(found, options)
+    if before:
+        parts += ["Beside the previous release, on the replications that both have:", command, _before_table(before)]
+    # JSON has no NaN, so a standard error of one replication is left out
+    lines = [{k: v for k, v in asdict(row).items() if v == v} for row in rows.values()]
+    data = {"rounds": rounds, "seed": options.seed, "rows": lines, "requirements": given, "previous": before}
+    return finish(Section(NAME, TITLE, parts, data), store, wanted)
 
 
-def collect(wanted: dict[str, tuple[str, int]], kept: Kept, rounds: int) -> dict[str, Row]:
-    """Return one row per policy, from the kept results."""
+def _command(options: Options) -> str:
+    given = {"--only": options.only, "--rounds": options.rounds, "--seed": options.seed}
+    given |= {"--replications": options.replications, "--slow-replications": options.slow_replications}
+    usual = {"--only": "", "--rounds": ROUNDS, "--seed": 0, "--replications": 30, "--slow-replications": 30}
+    extra = "".join(f" {name} {value}" for name, value in given.items() if value != usual[name])
+    return f"```console\npython -m benchmarks regret{' --quick' if options.quick else ''}{extra}\n```"
+
+
+def collect(found: list[tuple[Settings, Result]]) -> dict[str, Row]:
+    """Return one row per policy, in the order of ENTRIES."""
     runs = [
-        Run("paper", key, i, np.array([rounds]), np.array([kept[text, i]["final"]]), kept[text, i]["seconds"])
-        for key, (text, count) in wanted.items()
-        for i in range(count)
-        if (text, i) in kept
+        Run("paper", s["key"], s["replication"], np.array([s["rounds"]]), np.array([r["final"]]), r["seconds"])
+        for s, r in found
     ]
-    return {row.policy: row for row in Comparison(tuple(runs)).table()}
+    rows = {row.policy: row for row in Comparison(tuple(runs)).table()}
+    return {key: rows[key] for key in ENTRIES if key in rows}
 
 
-def table(rows: dict[str, Row]) -> str:
+def _table(rows: dict[str, Row]) -> str:
     header = ["policy", "replications", "mean", "standard error", "median", "worst", "microseconds per round"]
     lines = []
     for key, row in rows.items():
-        error = "–" if np.isnan(row.standard_error) else f"{row.standard_error:,.0f}"
-        numbers = [
-            f"{row.mean:,.0f}",
-            error,
-            f"{row.median:,.0f}",
-            f"{row.worst:,.0f}",
-            f"{row.microseconds:,.0f}",
-        ]
+        error = dash if np.isnan(row.standard_error) else number(row.standard_error)
+        numbers = [number(row.mean), error, number(row.median), number(row.worst), number(row.microseconds)]
         lines.append([ENTRIES[key].name, str(row.replications), *numbers])
-    return markdown_table(header, lines)
+    return table(header, lines)
 
 
 def verdicts(rows: dict[str, Row], rounds: int) -> list[dict[str, Any]]:
@@ -219,78 +251,47 @@ def verdicts(rows: dict[str, Row], rounds: int) -> list[dict[str, Any]]:
     return result
 
 
-def report(rows: dict[str, Row], rounds: int, seed: int, others: int) -> str:
-    """Return everything that is to be read, as Markdown."""
-    parts = [
-        f"# Final regrets: p = {P}, w = {SIGNAL}, noise {NOISE:g}, rank {RANK}, {rounds:,} rounds, seeds from {seed}",
-        table(rows),
+def _verdict_table(given: list[dict[str, Any]]) -> str:
+    lines = []
+    for verdict in given:
+        holds = "holds" if verdict["holds"] else "**does not hold**"
+        lines.append(
+            [verdict["requirement"], number(verdict["value"]), verdict["bounds"], str(verdict["replications"]), holds]
+        )
+    return table(["requirement", "value", "required", "replications", "verdict"], lines)
+
+
+def comparison(found: list[tuple[Settings, Result]], options: Options) -> list[dict[str, Any]]:
+    """Return, per policy, final regrets beside those of the previous release, if its file is there."""
+    if rounds_of(options) != ROUNDS or options.seed:
+        return []
+    old = {(r["policy"], int(r["replication"])): float(r["final"]) for r in read_lines(REFERENCE) if "final" in r}
+    lines = []
+    for key in ENTRIES:
+        pairs = [
+            (old[key, case["replication"]], result["final"])
+            for case, result in found
+            if case["key"] == key and (key, case["replication"]) in old
+        ]
+        if pairs:
+            before, after = np.array(pairs).T
+            same = int((np.abs(after - before) <= SAME * np.abs(before)).sum())
+            line = {"policy": key, "replications": len(pairs), "same": same}
+            lines.append(line | {"before": float(before.mean()), "after": float(after.mean())})
+    return lines
+
+
+def _before_table(lines: list[dict[str, Any]]) -> str:
+    header = ["policy", "replications", "mean before", "mean now", "now / before", "the same to 1e-9"]
+    rows = [
+        [
+            ENTRIES[line["policy"]].name,
+            str(line["replications"]),
+            number(line["before"]),
+            number(line["after"]),
+            f"{line['after'] / line['before']:.3f}",
+            f"{line['same']} of {line['replications']}",
+        ]
+        for line in lines
     ]
-    tuned = {m: rows[f"estr-{m}"] for m in ESTR_GRID if f"estr-{m}" in rows}
-    if tuned:
-        best = min(tuned, key=lambda m: tuned[m].mean)
-        parts.append(
-            f"ESTR tuned in hindsight: of the radius multipliers {', '.join(map(str, tuned))} the best is "
-            f"{best}, with mean {tuned[best].mean:,.0f} ({tuned[best].replications} replications).\n"
-        )
-    if others:
-        parts.append(f"{others} of these results come from other versions of the code; --fresh renews them.")
-    if rounds != ROUNDS:
-        parts.append(f"The requirements are stated for {ROUNDS:,} rounds, so none is checked here.")
-    for verdict in verdicts(rows, rounds):
-        holds = "holds" if verdict["holds"] else "DOES NOT HOLD"
-        number = f"{verdict['value']:,.0f}" if verdict["value"] >= 100 else f"{verdict['value']:.2f}"
-        parts.append(
-            f"- {verdict['requirement']}: {number}, required {verdict['bounds']}: "
-            f"{holds} ({verdict['replications']} replications)"
-        )
-    return "\n\n".join(parts[:2]) + "\n\n" + "\n".join(parts[2:]) + "\n"
-
-
-def choose(only: str) -> list[str]:
-    keys = [key.strip() for key in only.split(",") if key.strip()] or list(ENTRIES)
-    unknown = [key for key in keys if key not in ENTRIES]
-    if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)} unknown; choose from {', '.join(ENTRIES)}")
-    return keys
-
-
-def main(
-    replications: Annotated[int, typer.Option(min=1, help="Replications of the quick policies.")] = 30,
-    slow_replications: Annotated[int, typer.Option(min=1, help="Of elimination and ESTR.")] = 30,
-    only: Annotated[str, typer.Option(help=f"Comma-separated, of: {', '.join(ENTRIES)}.")] = "",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each run.")] = ROUNDS,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first tensor; the next ones follow.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
-    quick: Annotated[bool, typer.Option(help="2,000 rounds, 3 replications, 1 of the slow.")] = False,
-    fresh: Annotated[bool, typer.Option(help="Run again what is kept from earlier.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out"),
-) -> None:
-    """Print the table of final regrets and whether each requirement holds."""
-    if quick:
-        rounds, replications, slow_replications = 2_000, 3, 1
-    counts = {key: slow_replications if ENTRIES[key].slow else replications for key in choose(only)}
-    try:
-        wanted = {key: (settings(key, rounds, seed), count) for key, count in counts.items()}
-    except ValueError as error:
-        raise typer.BadParameter(f"--rounds {rounds}: {error}") from None
-    out.mkdir(parents=True, exist_ok=True)
-    log = out / "regret.jsonl"
-    kept: Kept = {} if fresh else {(r["settings"], r["replication"]): r for r in read_records(log)}
-    run_missing(wanted, kept, rounds, seed, jobs, log)
-    rows = collect(wanted, kept, rounds)
-    code = code_version()
-    others = sum(kept[text, i]["code"] != code for text, count in wanted.values() for i in range(count))
-    text = report(rows, rounds, seed, others)
-    print(text)
-    results = {  # JSON has no NaN, so a standard error of one replication is left out
-        "rounds": rounds,
-        "seed": seed,
-        "rows": [{k: v for k, v in asdict(row).items() if v == v} for row in rows.values()],
-        "requirements": verdicts(rows, rounds),
-    }
-    (out / "regret.md").write_text(text, encoding="utf-8")
-    (out / "regret.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    return table(header, rows)

@@ -95,6 +95,12 @@ def test_thompson_catches_up_after_a_batch():
     assert mean[policy.best()] >= 0.9 * mean.max()
 
 
+@pytest.mark.parametrize(("shape", "given", "used"), [((50,) * 3, None, 2), ((100,) * 3, None, 1), ((100,) * 3, 3, 3)])
+def test_large_spaces_take_one_sweep_per_reward_unless_said_otherwise(shape, given, used):
+    policy = tb.TensorThompsonSampling(shape, 2, sweeps=given)
+    assert (policy.sweeps, policy.oracle.sweeps) == (given, used)
+
+
 def test_thompson_learns_the_noise():
     mean = tb.paper_tensor(**PAPER_PROBLEM, seed=1)
     policy = tb.TensorThompsonSampling(mean.shape, 1, seed=0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +20,12 @@ from tensorbandits import theory
 from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_weights, feasible_rank, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.design import Design, WidestFirst
 from tensorbandits.policies.subspace import TIE, SubspaceRidge, first_largest, noise_level
 from tensorbandits.tensor.completion import AUTO_RANK, Completion, cell_probabilities, choose_rank, complete
 from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
+
+if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes half of the library's import time
+    from tensorbandits.policies.design import Design, WidestFirst
 
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
@@ -303,6 +305,8 @@ class TensorElimination(Policy):
 
     def _design_of(self, ridge: SubspaceRidge, counts: Floats) -> Design:
         """Return the design with the given counts: from the one at hand when that is less work than a new one."""
+        from tensorbandits.policies.design import Design
+
         self._settle()
         if self._design is not None:
             other = np.flatnonzero(self._design.counts != counts)  # pulls not told, and rewards told late
@@ -315,6 +319,8 @@ class TensorElimination(Policy):
 
     def _open_design(self, ridge: SubspaceRidge) -> WidestFirst:
         """Return what finds the pulls of the open phase, with those before a restore counted."""
+        from tensorbandits.policies.design import WidestFirst
+
         design = self._design_of(ridge, self._start)
         arms, times = np.unique(self._active[self._pulls], return_counts=True)
         design.count(arms, times.astype(np.float64))

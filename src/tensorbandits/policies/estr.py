@@ -24,7 +24,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas
 
 from tensorbandits import theory
 from tensorbandits.checks import Cell, Rank, check_count, check_positive, resolve_rank
@@ -69,6 +68,8 @@ class LowOFUL:
 
     def update(self, row: int, column: int, count: float, mean: float) -> None:
         """Learn ``count`` rewards of one entry, given their mean."""
+        from scipy.linalg import blas  # slow to import, and only the first time
+
         Gb, bGb = self._column(row, column)
         D = self.D[row, column]
         w = self._apply(Gb)
@@ -91,6 +92,8 @@ class LowOFUL:
 
         ``b`` holds ``U[row]`` at one column per direction of ``U``, then ``U_perp[row] x W[column]``; the rest is zero.
         """
+        from scipy.linalg import blas
+
         P, r = self.W.shape
         rest = (self.left[row, r:, None] * self.W[column]).ravel()
         corner = self.G[r * P :, r * P :]

@@ -35,8 +35,10 @@ class Model:
         self.shape, self.rank = shape, rank
         self.dims: Ints = np.array([shape, rank], dtype=np.int64)
         self.rows, self.core, self.offset = rows, core, offset
-        # The compiler writes out the short loops of the commonest case; others are compiled once for all ranks.
-        self.static = ((0, 0),) * 3 if rank == (2, 2, 2) else ((),) * 3
+        # The compiler writes out the short loops when it knows the ranks. It does so for rank 2 in up to four modes,
+        # the commonest case; the code for all other ranks is compiled once.
+        static = set(rank) == {2} and 2 <= len(rank) <= 4
+        self.static = ((0,) * 2 ** (len(rank) - 2), (0, 0), (0, 0)) if static else ((), (), ())
 
     @classmethod
     def of(cls, tensor: Tucker) -> Self:

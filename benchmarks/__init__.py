@@ -1,0 +1,1 @@
+"""Speed, regret and scale of tensorbandits, beside plain NumPy and beside other libraries: ``python -m benchmarks``."""

@@ -1,0 +1,104 @@
+"""``python -m benchmarks``: measure what is missing, then write the page, the numbers and the figures."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from benchmarks import beside, claims, regret, report, rounds, scale
+from benchmarks.run import run_all
+from benchmarks.store import Options, Store
+
+SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, claims)}
+Suite = StrEnum("Suite", list(SUITES))
+FOR_REGRET = ("replications", "slow_replications", "rounds", "seed", "only")
+
+
+def main(
+    context: typer.Context,
+    suites: Annotated[list[Suite] | None, typer.Argument(help="What to measure; none named: everything.")] = None,
+    quick: Annotated[bool, typer.Option(help="Everything within about 3 minutes; small sizes, few verdicts.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the measurements and of the report.")] = Path("out/bench"),
+    docs: Annotated[Path | None, typer.Option(help="Folder to write the report into as well.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Measure again what is kept from earlier.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes of regret and peers; the others run alone.")] = 2,
+    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies.")] = 30,
+    slow_replications: Annotated[int, typer.Option(min=1, help="regret: of elimination and ESTR.")] = 30,
+    rounds_: Annotated[int, typer.Option("--rounds", min=1, help="regret: rounds of each run.")] = regret.ROUNDS,
+    seed: Annotated[int, typer.Option(min=0, help="regret: seed of the first tensor; the next ones follow.")] = 0,
+    only: Annotated[str, typer.Option(help=f"regret: comma-separated, of {', '.join(regret.ENTRIES)}.")] = "",
+    machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
+) -> None:
+    """Measure what is missing and report it: regret, rounds, scale, peers, claims.
+
+    Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
+    """
+    chosen = [SUITES[name] for name in SUITES if not suites or Suite(name) in suites]
+    given = [name for name in FOR_REGRET if _is_given(context, name)]
+    if given and regret not in chosen:
+        raise typer.BadParameter(f"{_flags(given)} is for the suite regret, which is not among those named")
+    if quick and set(given) - {"only", "seed"}:
+        raise typer.BadParameter(f"--quick sets {_flags(sorted(set(given) - {'only', 'seed'}))} itself; leave one out")
+    for folder in (out, docs):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise typer.BadParameter(f"{folder} is a file; name a folder for the report")
+    options = Options(quick, replications, slow_replications, rounds_, seed, only)
+    try:
+        plans = {suite.NAME: suite.plan(options) for suite in chosen}
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    try:
+        _run(chosen, plans, options, out, docs, fresh, jobs, machine)
+    except KeyboardInterrupt:
+        typer.echo(f"\ninterrupted; what was measured is kept in {out}: the same command goes on from there", err=True)
+        raise typer.Exit(code=130) from None
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source("rounds_" if name == "rounds" else name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _flags(names: list[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def _run(
+    chosen: list[ModuleType],
+    plans: dict,
+    options: Options,
+    out: Path,
+    docs: Path | None,
+    fresh: bool,
+    jobs: int,
+    word: str,
+) -> None:
+    console, start = Console(stderr=True), perf_counter()
+    if claims in chosen and scale not in chosen and not options.quick:  # some claims are about its measurements
+        run_all(scale, scale.plan(options), Store(out, scale.NAME, fresh), jobs, console)
+    sections = []
+    for suite in chosen:
+        store = Store(out, suite.NAME, fresh)
+        run_all(suite, plans[suite.NAME], store, jobs, console)
+        sections.append(suite.section(store, options))
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    for folder in dict.fromkeys(filter(None, (out, docs))):
+        seconds = perf_counter() - start
+        path = report.write(sections, folder, command=command, word=word, quick=options.quick, seconds=seconds)
+    Console().print(Markdown(path.read_text(encoding="utf-8"))) if sys.stdout.isatty() else print(path.read_text())
+    console.print(f"written to {path}, with results.json and figures beside it")
+
+
+if __name__ == "__main__":
+    app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    app.command()(main)
+    app()
