@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from tensorbandits.tensor.als import Anchor, sweep
 from tests.plain.completion import project
+from tests.plain.sweep import core_equations
 from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
 from tensorbandits import theory
 from tensorbandits.tensor.completion import _Draws, _leading, _project_others, _weigh
-from tensorbandits.tensor.solve import core_equations, row_equations, solve_spd
+from tensorbandits.tensor.solve import row_equations, solve_spd
+from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import rotation
 
 ROWS: dict[str, Callable[[], str]] = {}
@@ -334,12 +335,18 @@ def fit_rows(indicator: bool, weight: bool, variance: float, rounds: int, seed: 
     rng = np.random.default_rng(seed)
     start = [rng.standard_normal((p, 2)) for _ in range(3)]
     start = [U / np.linalg.norm(U, axis=0) for U in start]
-    anchor = Anchor(tb.Tucker(np.ones((2, 2, 2)), tuple(start)), (1 / variance,) * 3, 0.01)
-    model = anchor.mean
+    model = tb.Tucker(np.ones((2, 2, 2)), tuple(start))
+    prior, fit = Model.of(model), Model.of(model)
     data = ledger.cells, ledger.counts / noise_variance, ledger.totals / noise_variance
     for _ in range(20):
         if not indicator and not weight:
-            model = sweep(model, anchor, *data)
+            sweep(
+                *(fit, prior, np.full(6, 1 / variance), ledger, ledger.totals, np.zeros((1, 6 * p + 9))),
+                variance=noise_variance,
+                core_precision=0.01,
+                offset_precision=None,
+            )
+            model = fit.tensor()
             continue
         factors = list(model.factors)
         for k in range(3):

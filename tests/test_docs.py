@@ -131,3 +131,11 @@ def test_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
         assert "&gt;&gt;&gt;</p>" not in html, f"{page.name} shows an example as text"
     for sheet in tmp_path.rglob("*.css"):
         assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet.name
+
+
+@pytest.mark.parametrize("module", ["docs.measure_deviations", "benchmarks.__main__"])
+def test_scripts_that_make_figures_can_be_imported(module):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -142,3 +142,22 @@ def test_bad_input_is_refused_and_changes_nothing(cells, rewards, error, match):
 def test_ledgers_of_different_spaces_do_not_add():
     with pytest.raises(ValueError, match="share one space"):
         Ledger((2,)) + Ledger((3,))
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 4)), max_size=90), max_size=6))
+def test_the_order_is_that_of_the_sorted_cells_however_they_came(batches):
+    ledger = Ledger((3, 31, 5))
+    for number, batch in enumerate(batches):
+        if number % 2:
+            for cell in batch:
+                ledger.add(cell, 1.0)
+        else:
+            ledger.add(np.array(batch).reshape(-1, 3), np.ones(len(batch)))
+        for other in (ledger, ledger.copy(), ledger + ledger, Ledger.from_state(ledger.state())):
+            assert [tuple(cell) for cell in other.cells[other.order].tolist()] == sorted(entry.cell for entry in other)
+
+
+def test_a_state_without_rewards_for_a_cell_is_refused():
+    state = Ledger((2,)).state() | {"cells": [[1]], "sums": [[0.0], [0.0], [0.0]]}
+    with pytest.raises(ValueError, match="not above 0"):
+        Ledger.from_state(state)

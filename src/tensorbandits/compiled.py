@@ -41,11 +41,12 @@ class _Announcement(event.Listener):
     said = False
 
     def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
-        if not self.said and module.startswith("tensorbandits"):
+        dispatcher = event.data["dispatcher"]
+        if not self.said and dispatcher.py_func.__module__.startswith("tensorbandits"):
             self.said = True
+            kept = ", once, and is then kept on disk" if dispatcher.stats.cache_path else ""
             print(
-                "tensorbandits: compiling for this machine; this takes some seconds, once, and is then kept on disk",
+                f"tensorbandits: compiling for this machine; this takes some seconds{kept}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -248,6 +248,8 @@ class Ledger:
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         ledger._sums[:, : len(cells)] = state["sums"]
+        if not (ledger.counts > 0).all() or not np.isfinite(ledger._sums).all():
+            raise ValueError("a ledger's state has counts that are not above 0, or sums that are not finite numbers")
         ledger._rounds = float(ledger.counts.sum())
         return ledger
 

@@ -33,7 +33,7 @@ Goal = Literal["regret", "guarantee", "compute"]
 
 # The largest problems that the policies take, each for the memory or time of one round.
 ELIMINATION_CELLS = 10**6
-INSIDE_LIMIT = 15_000  # coordinates inside the subspaces, of elimination and ESTR: a matrix over them takes 2 GB
+INSIDE_LIMIT = 15_000  # coordinates inside the subspaces, of elimination and ESTR: the matrices over them take 3 GB
 UCB_CELLS = 10**8
 SAMPLING_CORE = 4096
 

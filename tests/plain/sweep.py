@@ -9,8 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from tensorbandits.tensor.gibbs import NOISE_SHAPE, OFFSET_VARIANCE
-from tensorbandits.tensor.solve import row_equations, solve_spd
+from tensorbandits.tensor.solve import row_equations
 from tensorbandits.tensor.tucker import Tucker, outer_rows
+
+
+def solve_spd(A, b, noise):
+    """Return draws from N(A^-1 b, A^-1), given standard normal noise; zeros give the means. Batches are allowed."""
+    try:
+        L = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:  # weights so large that rounding drowns the prior: raise the scaled diagonal
+        scale = 1.0 / np.sqrt(np.einsum("...ii->...i", A))
+        S = A * scale[..., :, None] * scale[..., None, :] + 4 * A.shape[-1] * np.finfo(float).eps * np.eye(A.shape[-1])
+        return scale * solve_spd(S, b * scale, noise)
+    half = np.linalg.solve(L, b[..., None]) + noise[..., None]
+    return np.linalg.solve(np.swapaxes(L, -1, -2), half)[..., 0]
+
+
+def core_equations(factors, cells, weight, target):
+    """Return the normal equations of the offset and the flattened core, (1 + R, 1 + R) and (1 + R,)."""
+    F = np.hstack([np.ones((len(cells), 1)), outer_rows(factors, cells)])
+    return F.T @ (F * weight[:, None]), F.T @ target
 
 
 def design_of_mode(tensor, mode, cells):
@@ -51,17 +69,15 @@ def sweep(
         U = rows(tensor, j, cells, N, Y, variance, precision, prior.factors[j], z)
         tensor = Tucker(tensor.core, (*tensor.factors[:j], U, *tensor.factors[j + 1 :]), tensor.offset)
         start += U.size
-    F = np.hstack([np.ones((len(cells), 1)), outer_rows(tensor.factors, cells)])
     means = np.concatenate([[prior.offset], prior.core.ravel()])
     ties = np.full(len(means), core_precision)
-    z = noise[start:]
     if offset_precision is None:
-        F, means, ties, z = F[:, 1:], means[1:], ties[1:], z[1:]
-        Y = Y - tensor.offset * N
+        A, b = core_equations(tensor.factors, cells, N / variance, (Y - tensor.offset * N) / variance)
+        x = solve_spd(A[1:, 1:] + np.diag(ties[1:]), b[1:] + ties[1:] * means[1:], noise[start + 1 :])
     else:
         ties[0] = offset_precision
-    A = F.T @ (F * N[:, None]) / variance + np.diag(ties)
-    x = solve_spd(A, F.T @ Y / variance + ties * means, z)
+        A, b = core_equations(tensor.factors, cells, N / variance, Y / variance)
+        x = solve_spd(A + np.diag(ties), b + ties * means, noise[start:])
     if offset_precision is None:
         return Tucker(x.reshape(tensor.core.shape), tensor.factors, tensor.offset)
     return Tucker(x[1:].reshape(tensor.core.shape), tensor.factors, float(x[0]))

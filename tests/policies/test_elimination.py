@@ -562,3 +562,17 @@ def test_bad_rewards_leave_the_policy_as_it_was(reward):
     with pytest.raises(ValueError, match="without context"):
         policy.ask((1,))
     assert (policy.ledger.rounds, policy._explored.rounds, policy._pending.sum()) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("lambda_1", [1e-6, 1e-9])
+def test_lost_rewards_do_not_spoil_a_design_with_a_small_penalty(lambda_1):
+    """Pulls that were never told are not taken back from a design when that would lose digits."""
+    policy = TensorElimination((6, 5, 6), 2, horizon=700, exploration=60, lambda_1=lambda_1, seed=0)
+    rng = np.random.default_rng(1)
+    mean = rng.standard_normal((6, 5, 6))
+    for _ in range(400):
+        cell = policy.ask()
+        if rng.random() < 0.5:
+            policy.tell(cell, float(mean[cell] + rng.standard_normal()))
+    fresh = Design.given(policy._ridge, policy._design.counts)
+    np.testing.assert_allclose(policy._design.variance, fresh.variance, rtol=1e-5)

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits import Ledger, TensorEnvironment, TensorEpochGreedy, complete, simulate, theory
+from tensorbandits.tensor.completion import Completion, CompletionInfo, choose_rank
 
 
 def test_the_papers_schedule_is_followed_round_by_round():
@@ -181,3 +183,57 @@ def test_rewards_need_not_be_centred(offset):
     error = policy.estimate(list(np.ndindex(4, 4, 4))) - mean.ravel()
     assert np.linalg.norm(error) < 0.4 * np.linalg.norm(mean - mean.mean())
     assert mean[policy.best()] > mean.max() - 1.0
+
+
+def settled(rounds, seed=0, rank=2, p=8):
+    mean = tb.paper_tensor(p, 0.8, seed=seed)
+    policy = TensorEpochGreedy.paper(mean.shape, rank, seed=seed)
+    tb.simulate(policy, tb.TensorEnvironment(mean, seed=seed), rounds)
+    return policy
+
+
+def test_a_completion_starts_from_the_spectra_again_when_a_tenth_more_was_explored(monkeypatch):
+    starts = []
+
+    def spy(*arguments, init=None, **more):
+        starts.append((policy.explored.rounds, init is None))
+        return complete(*arguments, init=init, **more)
+
+    mean = tb.paper_tensor(8, 0.8, seed=0)
+    policy = TensorEpochGreedy.paper(mean.shape, 2, seed=0)
+    monkeypatch.setattr("tensorbandits.policies.epoch_greedy.complete", spy)
+    tb.simulate(policy, tb.TensorEnvironment(mean, seed=0), 400)
+    cold = [rounds for rounds, fresh in starts if fresh]
+    warm = [rounds for rounds, fresh in starts if not fresh]
+    assert len(warm) > 3 * len(cold) > 15
+    assert all(1.1 * a <= b < 1.1 * a + 2 for a, b in itertools.pairwise(cold))
+
+
+def test_a_poor_start_does_not_stay():
+    """From factors that have nothing to do with the data, the next spectral start finds the way back."""
+    policy = settled(600)
+    rng = np.random.default_rng(0)
+    factors = tuple(np.linalg.qr(rng.standard_normal((8, 2)))[0] for _ in range(3))
+    bad = Completion(np.zeros((2, 2, 2)), factors, 0.0, CompletionInfo((2, 2, 2), 0, (), True))
+    policy._last, policy._fit, policy._restarted = bad, None, policy.explored.rounds / 2
+    fresh = complete(policy.explored, 2)
+    assert np.linalg.norm(policy._completion().core) >= (1 - 1e-9) * np.linalg.norm(fresh.core)
+
+
+def test_an_automatic_rank_may_fall_again():
+    """A completion of higher rank always has the larger core, but must not win for that."""
+    policy = settled(600, rank="auto")
+    rank = choose_rank(policy.explored)
+    higher = complete(policy.explored, tuple(r + 1 for r in rank))
+    policy._last, policy._fit, policy._restarted = higher, None, policy.explored.rounds / 2
+    assert policy._completion().info.rank == rank
+
+
+def test_a_restored_policy_has_the_same_completion_to_the_last_bit():
+    policy = settled(300)
+    while policy._fit is None or policy._fit is not policy._last:
+        policy.tell(policy.ask(), 0.3)
+        policy.ask()
+    twin = TensorEpochGreedy.from_state_dict(policy.state_dict())
+    cells = list(np.ndindex(8, 8, 8))
+    np.testing.assert_array_equal(twin.estimate(cells), policy.estimate(cells))

@@ -395,3 +395,38 @@ def test_members_spread_by_the_variance_of_the_perturbations(perturbation, noise
     # A variance of 400 normals is off by sqrt(2 / 400) = 7 % (one deviation).
     assert np.mean(fits) == pytest.approx(2.0, abs=0.02)
     assert np.var(fits) == pytest.approx(variance / n, rel=0.25)
+
+
+def test_a_batch_respects_the_most_sweeps_and_may_be_drawn_in_parts():
+    policies = [tb.TensorThompsonSampling((4, 5), 2, sweeps=2, max_sweeps=1, seed=0) for _ in range(3)]
+    for policy in policies:
+        policy.tell_many([(0, 0), (1, 1), (3, 4)], [1.0, 2.0, 0.5])
+    policies[2].oracle._at_once = 3
+    one_by_one = [policies[0].ask() for _ in range(10)]
+    assert policies[1].ask_many(10) == policies[2].ask_many(10) == one_by_one
+
+
+def test_sweeps_may_be_drawn_in_parts():
+    policies = [tb.TensorThompsonSampling((4, 5), 2, seed=0) for _ in range(2)]
+    policies[1].oracle._at_once = 3
+    for policy in policies:
+        policy.ask()
+        policy.tell_many([(0, 0)] * 8, np.arange(8.0))
+    assert policies[0].ask() == policies[1].ask()
+    np.testing.assert_array_equal(policies[0].oracle.chain.model.rows, policies[1].oracle.chain.model.rows)
+
+
+def test_a_restored_member_that_is_up_to_date_stays_as_it_is():
+    policy = tb.TensorEnsembleSampling((4, 5), 1, ensemble_size=1, seed=0)
+    policy.tell(policy.ask(), 1.0)
+    policy.ask()
+    twin = tb.TensorEnsembleSampling.from_state_dict(policy.state_dict())
+    assert twin.ask() == policy.ask()
+    assert twin.state_dict()["rng"] == policy.state_dict()["rng"]
+
+
+@pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
+def test_rewards_that_are_tiny_beyond_reason_are_survived(kind):
+    policy = kind((3, 4), 1, seed=0)
+    tb.simulate(policy, tb.TensorEnvironment(np.zeros((3, 4)), noise=1e-160, seed=0), 20)
+    assert np.isfinite(policy.estimate(list(np.ndindex(3, 4)))).all()

@@ -1,8 +1,8 @@
 """The contract of every policy: ask for a cell, tell its reward, in any order, at any time, or never.
 
-A policy sees integer cells only. A subclass implements ``_choose``, ``best`` and ``estimate``, and, when it
-holds more than the ledger, ``_observe``, ``_state`` and ``_restore``. Each argument of its constructor is kept
-under its own name, which is how a saved policy is made again.
+A policy sees integer cells only. A subclass implements ``_choose``, ``_best`` and ``_estimate``; when it holds more
+than the ledger, ``_observe``, ``_state`` and ``_restore``; when a batch can share work, ``_choose_many``. Each argument
+of its constructor is kept under its own name, which is how a saved policy is made again.
 """
 
 from __future__ import annotations

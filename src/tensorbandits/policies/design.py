@@ -32,6 +32,7 @@ _ROUNDING = 0.01 * TIE
 _SMALLEST, _LARGEST = 16, 128  # arms of a block
 _HELD = 2**18  # numbers held at once while something is done for all cells
 _TILE = 256  # rows of a symmetric matrix that are completed at once
+_AT_ONCE = 256  # arms whose pulls are counted at once
 _FEW = 64  # changes of G that are always kept as a product
 
 
@@ -92,7 +93,7 @@ class Design:
         """Count pulls of distinct arms, each as many times as given; take back those given as less than 0."""
         for positive in (True, False):
             alike = np.flatnonzero((times > 0.0) == positive)
-            for some in np.split(alike, range(len(self._Y), len(alike), len(self._Y))):
+            for some in np.split(alike, range(_AT_ONCE, len(alike), _AT_ONCE)):
                 if len(some):
                     self._change(arms[some], times[some], self.rows(arms[some]), slice(None))
 

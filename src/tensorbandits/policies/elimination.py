@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes
 
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
+_SAFE = 1e-3  # with penalties of at least this, every pull may be taken back from a design
 _STEP = 1.05  # an exploration that goes on is looked at again after this factor, to keep looking cheap
 
 
@@ -310,7 +311,9 @@ class TensorElimination(Policy):
         self._settle()
         if self._design is not None:
             other = np.flatnonzero(self._design.counts != counts)  # pulls not told, and rewards told late
-            if len(other) < np.count_nonzero(counts):
+            # Taking back all pulls of an arm loses digits, the more of them the smaller the penalties are.
+            safe = min(ridge.lambda_1, ridge.lambda_2) >= _SAFE or (counts[other] > 0.0).all()
+            if len(other) < np.count_nonzero(counts) and safe:
                 self._design.count(other, counts[other] - self._design.counts[other])
                 return self._design
             self._design = None  # so that its memory is free
@@ -430,7 +433,7 @@ def _check_size(shape: Cell, rank: Cell) -> None:
     if len(shape) > 1 and inside > theory.INSIDE_LIMIT:
         raise ValueError(
             f"{shape} has {inside} coordinates inside subspaces of rank {rank}; TensorElimination keeps a matrix over "
-            f"them, which takes {11e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); lower "
+            f"them, which takes {12e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); lower "
             f"the rank, or {others}"
         )
 

@@ -39,7 +39,8 @@ class TensorEpochGreedy(Policy):
     ----------
     shape, context, seed : as for every policy. Given a context, a uniform round draws the decided modes only, and the
         completion weights cells by the context frequencies seen.
-    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"`` (chosen anew at each fit).
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"`` (chosen anew when a tenth more
+        was explored).
     schedule : ``"paper"`` takes ``s_2k`` greedy rounds in epoch ``k`` (Theorem 2), which is 1 at any practical size, so
         that half of all rounds explore for ever; ``"adaptive"`` takes ``C_2 sqrt(k + 1) / error``, with the
         relative error of the completion measured between the completions of two halves of its data.
@@ -113,7 +114,8 @@ class TensorEpochGreedy(Policy):
             self._uniform_left = int(self._greedy_left == 0)
             cell = self._best(levels)
             if self._last is not self._fit:
-                self._last, self._restarted = self._fit, self._restart_due() or self._restarted
+                self._restarted = self.explored.rounds if self._restart_due() else self._restarted
+                self._last = self._fit
         waiting = self._pending.setdefault(cell, [])
         waiting.append(uniform)
         if not uniform and waiting.count(False) > _WAITING:
@@ -178,9 +180,9 @@ class TensorEpochGreedy(Policy):
             self._fit = max(fits, key=lambda fit: float(np.linalg.norm(fit.core)))
         return self._fit
 
-    def _restart_due(self) -> float:
-        """The explored rounds if a completion of them starts from the spectra, else 0."""
-        return self.explored.rounds if self.explored.rounds >= _RESTART * self._restarted else 0.0
+    def _restart_due(self) -> bool:
+        """Whether a completion of the present data starts from the spectra as well."""
+        return self.explored.rounds >= max(_RESTART * self._restarted, 1.0)
 
     def _complete(self, ledger: Ledger, rank: Rank, init: Sequence[Floats] | None = None) -> Completion:
         probabilities = self._probabilities(ledger)

@@ -59,7 +59,8 @@ class LowOFUL:
         self.left, self.W = left, W
         k = r * P + (p - r) * r
         # Only its lower triangle is kept up to date. BLAS sees the transpose of an array in C order, so its upper one.
-        self.G: Floats = np.eye(k) * (lambda_perp * (lambda_perp - lambda_1) / lambda_1)
+        self.G: Floats = np.zeros((k, k))
+        np.fill_diagonal(self.G, lambda_perp * (lambda_perp - lambda_1) / lambda_1)
         self.D = np.full((p, P), lambda_perp)
         inside = 1.0 - np.outer((left[:, r:] ** 2).sum(1), 1.0 - (W**2).sum(1))
         self.variance: Floats = 1.0 / lambda_perp + (1.0 / lambda_1 - 1.0 / lambda_perp) * inside

@@ -1,4 +1,4 @@
-"""Tensor Thompson sampling: exact conditionals, one Gibbs sweep per decision, nothing to tune."""
+"""Tensor Thompson sampling: exact conditionals, a Gibbs sweep or two per reward, nothing to tune."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class GibbsOracle:
         self.noise_variance = None if noise is None else noise**2
         self.decay = decay
         self.sweeps, self.max_sweeps = sweeps, max_sweeps
-        self._at_once = max(1, _AT_ONCE // sum(p * r for p, r in zip(shape, rank, strict=True)))  # sweeps
+        numbers = sum(p * r for p, r in zip(shape, rank, strict=True)) + 1 + math.prod(rank)
+        self._at_once = max(1, _AT_ONCE // numbers)  # sweeps
         self.chain: Chain | None = None
         self.seen = 0.0  # rewards in the ledger at the last sweep
 

@@ -48,9 +48,7 @@ def best_index(core: Floats, factors: Sequence[Floats], fixed: Mapping[int, int]
     ranks = np.array(core.shape, dtype=np.int64)
     levels = np.array([fixed.get(j, -1) for j in range(len(factors))], dtype=np.int64)
     rows = np.concatenate([np.ravel(U) for U in factors], dtype=np.float64)
-    flat = np.array(
-        core, dtype=np.float64, order="C"
-    ).ravel()  # a copy: for a read-only array all would be compiled anew
+    flat = np.array(core, dtype=np.float64, order="C").ravel()  # a copy: read-only arrays would be compiled for anew
     return best_packed(flat, rows, sizes, ranks, levels)
 
 

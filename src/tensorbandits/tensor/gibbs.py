@@ -27,6 +27,7 @@ from tensorbandits.tensor.tucker import Floats
 
 OFFSET_VARIANCE = 1.0
 NOISE_SHAPE = 0.5
+_SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 
 
 class Units(NamedTuple):
@@ -46,8 +47,8 @@ class Units(NamedTuple):
         centre, square, squares = measure(ledger.counts, ledger.totals, ledger.squares)
         spread = square - centre**2
         if spread <= 1e-14 * centre**2:
-            return cls(centre, abs(centre) or 1.0, squares)
-        return cls(centre, math.sqrt(spread), squares)
+            return cls(centre, max(abs(centre), _SMALLEST) if centre else 1.0, squares)
+        return cls(centre, max(math.sqrt(spread), _SMALLEST), squares)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Weighted least squares for the rows of one factor of a Tucker tensor, with NumPy: for what runs once in a while.
 
 The data are *weighted cells*: per cell a precision ``w`` and a weighted target ``w * y``. Plain rewards
-have ``w = N / sigma^2`` and target ``Y / sigma^2``; a model that redraws either per sweep uses the same code.
+have ``w = N / sigma^2`` and target ``Y / sigma^2``.
 
 Notation
 --------
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbandits.tensor.tucker import Floats, Ints, outer_rows, unfold
 
@@ -35,24 +34,19 @@ def row_equations(
     return A, b
 
 
-def solve_spd(A: Floats, b: Floats, noise: NDArray[np.float64] | None = None) -> Floats:
-    """Solve (batches of) symmetric positive definite systems.
-
-    With standard normal ``noise`` of the shape of ``b``, draw from N(A^-1 b, A^-1) instead.
-    """
+def solve_spd(A: Floats, b: Floats) -> Floats:
+    """Solve (batches of) symmetric positive definite systems."""
     try:
         L = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:  # weights so large that rounding drowns the prior
-        return _solve_scaled(A, b, noise)
+        return _solve_scaled(A, b)
     half = np.linalg.solve(L, b[..., None])
-    if noise is not None:
-        half = half + noise[..., None]
     return np.asarray(np.linalg.solve(np.swapaxes(L, -1, -2), half)[..., 0])
 
 
-def _solve_scaled(A: Floats, b: Floats, noise: Floats | None) -> Floats:
+def _solve_scaled(A: Floats, b: Floats) -> Floats:
     """Solve as above with the diagonal scaled to 1 and raised by the size of rounding errors."""
     size = A.shape[-1]
     scale = 1.0 / np.sqrt(np.einsum("...ii->...i", A))
     S = A * scale[..., :, None] * scale[..., None, :] + 4 * size * np.finfo(np.float64).eps * np.eye(size)
-    return np.asarray(scale * solve_spd(S, b * scale, noise))
+    return np.asarray(scale * solve_spd(S, b * scale))

@@ -118,7 +118,7 @@ def sweep(
     k.sweeps(
         *(ledger.order, ledger.cells, ledger.counts, totals, model.dims, model.static),
         *(model.rows, model.core, numbers, k.Prior(prior.rows, prior.core, precision)),
-        *(noise, noise[:, :2] if gammas is None else gammas, flags, kept),
+        *(noise, np.zeros((len(noise), 2)) if gammas is None else gammas, flags, kept),
     )
     model.offset = centre + float(numbers[k.OFFSET])
     return float(numbers[k.CORE_PRECISION]), float(numbers[k.VARIANCE]), kept

@@ -60,7 +60,10 @@ class Tucker:
         return np.asarray(outer_rows(self.factors, cells) @ self.core.ravel()) + self.offset
 
     def best(self, fixed: Mapping[int, int] | None = None) -> Cell:
-        """Return the cell of largest value among those with the given levels; ties go to the lowest index."""
+        """Return the cell of largest value among those with the given levels.
+
+        Of equal rows the lowest level is taken; of different cells that have the same value it may be any.
+        """
         return best_index(self.core, self.factors, _check_fixed(fixed, self.shape))
 
 

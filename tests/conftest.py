@@ -1,0 +1,8 @@
+"""Settings of all tests."""
+
+from hypothesis import settings
+
+# No deadline: the first example of a test may wait for kernels to be compiled. The same examples each time: among
+# numbers that differ by rounding only, one in a million is farther apart than any fixed tolerance.
+settings.register_profile("tensorbandits", deadline=None, derandomize=True)
+settings.load_profile("tensorbandits")
