@@ -105,7 +105,7 @@ def sizes(data: Data, path: Path) -> str | None:
     axes.set_xticks(ticks, [str(p) for p in ticks])
     axes.set_xticks([], minor=True)
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    note = f" (elimination: {working:,}, while it eliminates)" if working else ""
+    note = f" (elimination: {working:,})" if working else ""
     axes.set_title(f"p x p x p cells, rank 2, at round {at:,}{note}", fontsize=11)
     _legend(figure, axes, twin=True)
     figure.savefig(path, dpi=150)
