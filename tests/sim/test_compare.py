@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import tensorbandits as tb
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB
 from tensorbandits.sim.compare import Comparison, Job, Run, compare, markdown_table, run_job, run_jobs
@@ -202,3 +203,18 @@ def test_the_figure_of_one_replication_without_regret_is_drawn(tmp_path):
     run = Run("e", "perfect", 0, np.array([1, 2]), np.array([0.0, 0.0]), 1.0)
     plot_regret(Comparison((run,)), tmp_path / "flat.png")
     assert (tmp_path / "flat.png").stat().st_size > 10_000
+
+
+def test_a_rehearsal_changes_nothing_of_a_run():
+    """What is measured starts with everything loaded, and plays what the policy alone would."""
+    mean = np.random.default_rng(0).standard_normal((3, 4))
+    job = Job(
+        "world",
+        "thompson",
+        0,
+        lambda seed: tb.TensorEnvironment(mean, context=(0,), seed=seed),
+        lambda seed: tb.TensorThompsonSampling((3, 4), 1, context=(0,), seed=seed),
+        horizon=50,
+    )
+    alone = tb.simulate(job.make_policy(np.random.SeedSequence(0, spawn_key=(0,))), job.make_environment(0), 50)
+    assert run_job(job).final == alone.regret[-1]
