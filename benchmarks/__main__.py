@@ -34,7 +34,9 @@ def main(
     replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies.")] = 30,
     slow_replications: Annotated[int, typer.Option(min=1, help="regret: of elimination and ESTR.")] = 30,
     rounds_: Annotated[int, typer.Option("--rounds", min=1, help="regret: rounds of each run.")] = regret.ROUNDS,
-    seed: Annotated[int, typer.Option(min=0, help="regret: seed of the first tensor; the next ones follow.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="regret, scale: seed of the first tensor; the next ones follow.")
+    ] = 0,
     only: Annotated[str, typer.Option(help=f"regret: comma-separated, of {', '.join(regret.ENTRIES)}.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
@@ -44,6 +46,8 @@ def main(
     """
     chosen = [SUITES[name] for name in SUITES if not suites or Suite(name) in suites]
     given = [name for name in FOR_REGRET if _is_given(context, name)]
+    if scale in chosen and "seed" in given and regret not in chosen:
+        given.remove("seed")
     if given and regret not in chosen:
         raise typer.BadParameter(f"{_flags(given)} is for the suite regret, which is not among those named")
     if quick and set(given) - {"only", "seed"}:

@@ -20,7 +20,7 @@ TITLE = "Scale: up to a billion combinations"
 
 RANK, SIGNAL, NOISE, WINDOW, ENOUGH = 2, 0.5, 1.0, 1_000, 0.9
 ROUNDS = {100: 5_000, 300: 10_000, 1_000: 15_000}
-SEEDS = range(5)
+SEEDS = 5
 QUICK_ROUNDS = {100: 2_000, 300: 1_500, 1_000: 1_000}
 
 
@@ -34,7 +34,8 @@ def paper_tucker(p: int, signal: float, order: int, rank: int, seed: int) -> tb.
 
 
 def plan(options: Options) -> list[Settings]:
-    rounds, seeds = (QUICK_ROUNDS, range(1)) if options.quick else (ROUNDS, SEEDS)
+    rounds, count = (QUICK_ROUNDS, 1) if options.quick else (ROUNDS, SEEDS)
+    seeds = range(options.seed, options.seed + count)
     problem = {"rank": RANK, "signal": SIGNAL, "noise": NOISE}
     return [{"p": p, "rounds": n, "seed": seed} | problem for p, n in rounds.items() for seed in seeds]
 
@@ -85,7 +86,7 @@ def section(store: Store, options: Options) -> Section:
     seeds = len({settings["seed"] for settings in wanted})
     parts = [
         f"Thompson sampling with its defaults, rank {RANK}, on the paper's tensors (w = {SIGNAL:g}, noise {NOISE:g}), "
-        f"{'seed 0' if seeds == 1 else f'seeds 0 to {seeds - 1}'}, each run in a process of its own. The best is the "
+        f"seeds from {options.seed}, {seeds} in all, each run in a process of its own. The best is the "
         f"mean reward of the best cell; what is averaged over the last {WINDOW:,} rounds are the mean rewards of the "
         "cells played, without noise.",
         command,
