@@ -43,7 +43,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables setuptools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  -c constraints.txt -e '.[experiments,dev]'
+	  -c constraints.txt -e '.[experiments,dask,ray,paper,dev]'
 	@touch $@

@@ -5,7 +5,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tensorbandits.cli import _too_short, application, demo_policies
+from tensorbandits.cli import application
+from tensorbandits.cli.demo import _too_short, demo_policies
 
 NAMES = list(demo_policies(1_000))
 

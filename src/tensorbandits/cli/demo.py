@@ -1,15 +1,12 @@
-"""The command line: parse, call, print."""
+"""``tensorbandits demo``: every policy on one problem of the paper."""
 
-import sys
 from bisect import bisect_left
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from tensorbandits.checks import check_installed
 from tensorbandits.policies.elimination import TensorElimination
 from tensorbandits.policies.ensemble import TensorEnsembleSampling
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 _P, _SIGNAL, _NOISE, _RANK = 15, 0.5, 1.0, 2  # the paper's smaller problem
 _SHAPE = (_P, _P, _P)
-_NEEDS = ("joblib", "matplotlib", "rich", "threadpoolctl", "typer")  # the experiments extra
 _ROUNDS = 3_000  # by default; enough for every policy of the demo
 _BASELINE = "Vectorized UCB"
 _HEADER = [
@@ -37,50 +33,9 @@ _HEADER = [
 ]
 
 
-def main() -> None:
-    """Run the command line, or say how to install what it needs.
-
-    >>> import sys
-    >>> arguments, sys.argv = sys.argv, ["tensorbandits", "--version"]
-    >>> try:
-    ...     main()
-    ... except SystemExit as end:
-    ...     print("code", end.code)
-    ... finally:
-    ...     sys.argv = arguments
-    tensorbandits ...
-    code 0
-    """
-    try:
-        check_installed("the command line", *_NEEDS)
-    except ModuleNotFoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    application()(prog_name="tensorbandits")
-
-
-def application() -> "typer.Typer":
-    """Return the command-line application.
-
-    >>> [command.name for command in application().registered_commands]
-    ['demo']
-    """
+def register(app: "typer.Typer") -> None:
+    """Add the command ``demo`` to the application."""
     import typer
-
-    app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-
-    def show_version(wanted: bool) -> None:
-        if wanted:
-            typer.echo(f"tensorbandits {_version()}")
-            raise typer.Exit
-
-    @app.callback()
-    def options(
-        version: Annotated[
-            bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
-        ] = False,
-    ) -> None:
-        """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
     @app.command("demo")
     def demo(
@@ -98,8 +53,6 @@ def application() -> "typer.Typer":
             raise typer.Exit(2) from None
         _demo(policies, out, rounds, replications, seed, jobs)
 
-    return app
-
 
 def demo_policies(rounds: int) -> dict[str, PolicyFactory]:
     """Return the six policies of the demo with their defaults, as functions of a seed, by name.
@@ -115,13 +68,6 @@ def demo_policies(rounds: int) -> dict[str, PolicyFactory]:
         "Matricized ESTR": lambda seed: MatricizedESTR(_SHAPE, _RANK, horizon=rounds, seed=seed),
         _BASELINE: lambda seed: VectorizedUCB(_SHAPE, seed=seed),
     }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("tensorbandits")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _check_demo(out: Path, rounds: int, replications: int, seed: int, jobs: int) -> dict[str, PolicyFactory]:

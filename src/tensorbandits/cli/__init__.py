@@ -1,0 +1,71 @@
+"""The command line: parse, call, print. One file per command."""
+
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated
+
+from tensorbandits.checks import check_installed
+
+if TYPE_CHECKING:
+    import typer
+
+_NEEDS = ("duckdb", "joblib", "matplotlib", "narwhals", "pyarrow", "rich", "threadpoolctl", "typer")  # experiments
+
+
+def main() -> None:
+    """Run the command line, or say how to install what it needs.
+
+    >>> import sys
+    >>> arguments, sys.argv = sys.argv, ["tensorbandits", "--version"]
+    >>> try:
+    ...     main()
+    ... except SystemExit as end:
+    ...     print("code", end.code)
+    ... finally:
+    ...     sys.argv = arguments
+    tensorbandits ...
+    code 0
+    """
+    try:
+        check_installed("the command line", *_NEEDS)
+    except ModuleNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    application()(prog_name="tensorbandits")
+
+
+def application() -> "typer.Typer":
+    """Return the command-line application.
+
+    >>> [command.name for command in application().registered_commands]
+    ['demo']
+    """
+    import typer
+
+    from tensorbandits.cli import demo
+
+    app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"tensorbandits {_version()}")
+            raise typer.Exit
+
+    @app.callback()
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
+        ] = False,
+    ) -> None:
+        """Choose the best combination online, when mean rewards form a low-rank tensor."""
+
+    for command in (demo,):
+        command.register(app)
+    return app
+
+
+def _version() -> str:
+    try:
+        return metadata.version("tensorbandits")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
