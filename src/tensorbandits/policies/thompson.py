@@ -29,6 +29,8 @@ _AUTO_RANK = 4
 _AUTO_DECAY = 0.6
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
+_RIVAL_SWEEPS = 60  # after which a rival chain is compared
+_RIVAL_GROWTH = 1.1  # a new rival starts after so much more data
 
 
 def sampling_rank(rank: Rank, shape: Cell) -> Cell:
@@ -46,7 +48,12 @@ def sampling_rank(rank: Rank, shape: Cell) -> Cell:
 
 
 class GibbsOracle:
-    """Draws from the posterior by a single Gibbs chain that goes on from decision to decision."""
+    """Draws from the posterior by a Gibbs chain that goes on from decision to decision, and rivals of it.
+
+    Row by row a chain cannot leave a mode of the posterior that play has made steep, however poor its fit. So from
+    time to time a rival starts from the prior, sweeps once per new reward, and after some sweeps takes the chain's
+    place with probability min(1, ratio of their likelihoods).
+    """
 
     def __init__(
         self, shape: Cell, rank: Cell, *, noise: float | None, decay: float, sweeps: int, max_sweeps: int
@@ -59,6 +66,9 @@ class GibbsOracle:
         self._at_once = max(1, _AT_ONCE // numbers)  # sweeps
         self.chain: Chain | None = None
         self.seen = 0.0  # rewards in the ledger at the last sweep
+        self.rival: Chain | None = None
+        self.rival_sweeps = 0  # so far
+        self.rival_due = float(numbers)  # rewards at which the next one starts; fewer than unknowns settle nothing
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Sweep ``sweeps`` times per new reward, up to ``max_sweeps`` times, and return the draw."""
@@ -75,8 +85,25 @@ class GibbsOracle:
             some = min(sweeps, self._at_once)
             self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.noise_variance is None)
             sweeps -= some
+        if rounds > self.seen and rounds >= self.rival_due:
+            self._challenge(ledger, units, rng, int(min(rounds - self.seen, self.max_sweeps)))
         self.seen = rounds
         return self.chain.model
+
+    def _challenge(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
+        """Let the rival catch up by some sweeps, and when it has had enough of them decide which chain goes on."""
+        assert self.chain is not None
+        if self.rival is None:
+            self.rival, self.rival_sweeps = self._start(units, rng), 0
+        sweeps = min(sweeps, _RIVAL_SWEEPS - self.rival_sweeps, self._at_once)
+        self.rival.sweep(ledger, units, rng, sweeps=sweeps, learn_noise=self.noise_variance is None)
+        self.rival_sweeps += sweeps
+        if self.rival_sweeps < _RIVAL_SWEEPS:
+            return
+        gain = self.rival.log_likelihood(ledger) - self.chain.log_likelihood(ledger)
+        if gain > -rng.standard_exponential():
+            self.chain = self.rival
+        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.rounds
 
     def _start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior."""
@@ -100,13 +127,17 @@ class GibbsOracle:
             count -= some
 
     def state(self) -> dict[str, Any]:
-        """Return the chain's draw and the number of rewards it has seen."""
-        return {"seen": self.seen, "chain": self.chain.state() if self.chain else {}}
+        """Return the draws of the chain and of its rival, and how far they are."""
+        rival = {"sweeps": self.rival_sweeps, "due": self.rival_due, "chain": self.rival.state() if self.rival else {}}
+        return {"seen": self.seen, "chain": self.chain.state() if self.chain else {}, "rival": rival}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         self.seen = float(state["seen"])
         self.chain = Chain.from_state(state["chain"]) if state["chain"] else None
+        rival = state["rival"]
+        self.rival_sweeps, self.rival_due = int(rival["sweeps"]), float(rival["due"])
+        self.rival = Chain.from_state(rival["chain"]) if rival["chain"] else None
 
 
 class TensorThompsonSampling(ModelSampling):

@@ -114,6 +114,12 @@ class Chain:
         )
         return kept
 
+    def log_likelihood(self, ledger: Ledger) -> float:
+        """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""
+        means = self.model.tensor().at(ledger.cells)
+        squares = ledger.within.sum() + (ledger.counts * (means - ledger.totals / ledger.counts) ** 2).sum()
+        return -0.5 * (ledger.rounds * math.log(self.noise_variance) + float(squares) / self.noise_variance)
+
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
         model = self.model.state()
