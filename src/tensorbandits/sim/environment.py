@@ -127,6 +127,8 @@ class TensorEnvironment:
         return self.best_mean([valid[mode] for mode in self.context_modes]) - self._value(valid)
 
     def _value(self, cell: Cell) -> float:
+        if isinstance(self.mean, np.ndarray):
+            return float(self.mean[cell])
         return float(values_at(self.mean, np.array([cell]))[0])
 
 

@@ -21,6 +21,19 @@ def project_others(cells: Ints, values: Floats, dims: Ints, rows: Floats, mode: 
         if j != mode:
             width *= dims[1, j]
     H = np.zeros((dims[0, mode], width))
+    if d == 3:  # the usual order, without the list of partial products
+        j, k = (1 if mode == 0 else 0), (1 if mode == 2 else 2)
+        r, s, second = dims[1, j], dims[1, k], 0
+        first = dims[0, 0] * dims[1, 0] if j else 0
+        for i in range(k):
+            second += dims[0, i] * dims[1, i]
+        for c in range(n):
+            u, v, i = first + cells[c, j] * r, second + cells[c, k] * s, cells[c, mode]
+            for a in range(r):
+                y = values[c] * rows[u + a]
+                for b in range(s):
+                    H[i, a * s + b] += y * rows[v + b]
+        return H
     x = np.empty(width)
     for c in range(n):
         x[0] = values[c]
