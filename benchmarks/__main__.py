@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import beside, claims, regret, report, rounds, scale
+from benchmarks import beside, claims, logs, regret, report, rounds, scale
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
 
-SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, claims)}
+SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims)}
 Suite = StrEnum("Suite", list(SUITES))
 FOR_REGRET = ("replications", "slow_replications", "rounds", "seed", "only")
 
@@ -40,7 +40,7 @@ def main(
     only: Annotated[str, typer.Option(help=f"regret: comma-separated, of {', '.join(regret.ENTRIES)}.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
-    """Measure what is missing and report it: regret, rounds, scale, peers, claims.
+    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims.
 
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """

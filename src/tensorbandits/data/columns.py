@@ -1,0 +1,157 @@
+"""The columns of a log: which of them are modes, how times are binned, and how levels are named and ordered."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from tensorbandits.checks import is_sequence
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+Label = str | int | float | bool
+Schema = Mapping[str, Any]  # of column names to narwhals types
+
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_BINS = "weekday, hour, month, or slots of so many hours that divide 24: 2h, 3h, 4h, 6h, 8h, 12h"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of a log: its name as given, its column, and its bin (``weekday``, ``hour``, ``month``, ``3h``) if any."""
+
+    name: str
+    column: str
+    bin: str | None = None
+
+    @property
+    def hours(self) -> int | None:
+        """The hours of a slot, for bins such as ``3h``."""
+        return int(self.bin[:-1]) if self.bin and self.bin[:-1].isdigit() else None
+
+    def key(self, schema: Schema) -> nw.Expr:
+        """Return the expression whose distinct values are the levels."""
+        import narwhals as nw
+
+        column, kind = nw.col(self.column), schema[self.column]
+        if self.bin == "weekday":
+            return column.dt.weekday()
+        if self.bin == "month":
+            return column.dt.month()
+        if self.bin == "hour":
+            return column.dt.hour()
+        if self.hours:
+            return column.dt.hour() // self.hours
+        if isinstance(kind, nw.Decimal):
+            return column.cast(nw.Float64())
+        if isinstance(kind, (nw.Int128, nw.UInt128)):
+            return column.cast(nw.Int64())
+        # Categories carry orders of their own, which differ between engines.
+        return column.cast(nw.String()) if isinstance(kind, (nw.Categorical, nw.Enum)) else column
+
+    def position(self, key: Any) -> Any:
+        """Return what levels are ordered by.
+
+        >>> mode = Mode("time:weekday", "time", "weekday")
+        >>> mode.position(1), mode.position(7), mode.position(0)
+        (0, 6, 6)
+        """
+        return (int(key) - 1) % 7 if self.bin == "weekday" else key  # Sunday is 7, but 0 in Spark
+
+    def label(self, key: Any) -> Label:
+        """Return what a level is called.
+
+        >>> Mode("time:weekday", "time", "weekday").label(1), Mode("time:3h", "time", "3h").label(2)
+        ('Mon', '06-09')
+        """
+        if self.bin == "weekday":
+            return _WEEKDAYS[self.position(key)]
+        if self.bin == "month":
+            return _MONTHS[int(key) - 1]
+        if self.hours:
+            return f"{int(key) * self.hours:02d}-{(int(key) + 1) * self.hours:02d}"
+        if isinstance(key, float) and key.is_integer():
+            return int(key)  # a column of whole numbers becomes one of floats in some engines
+        return key  # type: ignore[no-any-return]
+
+
+def parse_modes(modes: Sequence[str], schema: Schema) -> tuple[Mode, ...]:
+    """Return the modes, each a column of the schema with a bin that its type allows."""
+    if not is_sequence(modes) or not all(isinstance(name, str) for name in modes):
+        raise TypeError(f"modes is {modes!r}; give a list of column names, for example ['station', 'time:weekday']")
+    if len(modes) < 2:
+        raise ValueError(f"modes is {list(modes)}; give at least 2, as a cell combines the levels of several modes")
+    for name in modes:
+        if list(modes).count(name) > 1:
+            raise ValueError(f"mode {name!r} is given twice; name each mode once")
+    parsed = tuple(_parse_mode(name, schema) for name in modes)
+    for mode in parsed:
+        _check_kind(mode, schema[mode.column])
+    return parsed
+
+
+def _parse_mode(name: str, schema: Schema) -> Mode:
+    if name in schema:  # a column may have a colon in its own name
+        return Mode(name, name)
+    column, colon, unit = name.rpartition(":")
+    if not colon:
+        raise unknown_column(name, "mode", schema)
+    if column not in schema:
+        raise unknown_column(column, f"mode {name!r}: column", schema)
+    hours = unit[:-1] if unit.endswith("h") else ""
+    slots = hours.isascii() and hours.isdigit() and 0 < int(hours) < 24 and 24 % int(hours) == 0
+    if unit not in ("weekday", "hour", "month") and not slots:
+        raise ValueError(f"mode {name!r} has the bin {unit!r}; allowed are {_BINS}")
+    return Mode(name, column, f"{int(hours)}h" if slots else unit)
+
+
+def _check_kind(mode: Mode, kind: Any) -> None:
+    """Refuse a bin of what is no time, and levels that would have no natural order."""
+    import narwhals as nw
+
+    if mode.bin:
+        times = (nw.Datetime, nw.Date) if mode.bin in ("weekday", "month") else (nw.Datetime,)
+        if not isinstance(kind, times):
+            raise TypeError(
+                f"mode {mode.name!r} bins column {mode.column!r}, which is of type {kind}, not a time; "
+                f"name the column without a bin, or make it {'a date or ' if len(times) > 1 else ''}a time first"
+            )
+    elif isinstance(kind, (nw.Datetime, nw.Date)):
+        raise TypeError(
+            f"mode {mode.name!r} is of type {kind}, and each time would be a level of its own; "
+            f"bin it, as in '{mode.name}:weekday' (allowed are {_BINS})"
+        )
+    elif not (kind.is_numeric() or isinstance(kind, (nw.String, nw.Categorical, nw.Enum, nw.Boolean))):
+        raise TypeError(
+            f"mode {mode.name!r} is of type {kind}, whose values have no natural order; "
+            "make the column one of text or of numbers first"
+        )
+
+
+def unknown_column(name: Any, what: str, columns: Iterable[str]) -> ValueError:
+    """Return the error of a column that does not exist, with the nearest one that does."""
+    listed = list(columns)
+    near = difflib.get_close_matches(str(name), [text for text in listed if isinstance(text, str)], n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "; name one of them"
+    return ValueError(f"{what} {name!r} is not a column of the log, which has {listed}{hint}")
+
+
+def check_top(top: int | Mapping[str, int] | None, modes: Sequence[Mode]) -> dict[str, int]:
+    """Return how many levels to keep, by mode; modes that keep all are left out."""
+    if top is None:
+        return {}
+    names = [mode.name for mode in modes]
+    wanted = dict(top) if isinstance(top, Mapping) else dict.fromkeys(names, top)
+    for name, count in wanted.items():
+        if name not in names:
+            raise ValueError(f"top names the mode {name!r}; the modes are {names}")
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            raise TypeError(f"top is {count!r} for mode {name!r}; give a whole number of levels to keep, at least 2")
+        if count < 2:
+            raise ValueError(f"top is {count} for mode {name!r}; keep at least 2 levels, or leave the mode out")
+    return {name: int(count) for name, count in wanted.items()}

@@ -1,0 +1,303 @@
+"""Event logs: any data frame becomes a ledger of its cells, summed up where the data is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.checks import Cell, check_cell, check_seed, is_finite, is_sequence
+from tensorbandits.data.columns import Label, Mode, check_top
+from tensorbandits.data.source import Groups, Source, make_source
+from tensorbandits.data.world import World, make_world
+from tensorbandits.ledger import Ledger
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Missing = Literal["error", "drop"]
+
+_MOST_VALUES = 5_000_000  # distinct rewards, over all cells
+_MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Log:
+    """A log as :func:`from_log` read it: named modes and levels, and the ledger of its rewards.
+
+    ``modes`` are the names as given; ``levels`` the labels of each mode, in the order of the ledger's indices;
+    ``reward`` and ``trials`` the names of those columns; ``rows`` how many rows were read; ``dropped`` how many of
+    them were left out, by reason.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
+    >>> log = from_log(table, ["ad", "site"], "clicks", trials="shown")
+    >>> log
+    Log(ad: 2, site: 2; 18 rewards in 3 of 4 cells, from 3 rows)
+    >>> log.levels, log.ledger[0, 1].total, log.density
+    ((('a', 'b'), ('x', 'y')), 3.0, 0.75)
+    """
+
+    modes: tuple[str, ...]
+    levels: tuple[tuple[Label, ...], ...]
+    ledger: Ledger
+    reward: str
+    trials: str | None
+    rows: int
+    dropped: Mapping[str, int]
+    _source: Source = field(repr=False)
+    _lookups: tuple[dict[Any, int], ...] = field(repr=False)  # of the engine's keys to indices, per mode
+    _top: frozenset[str] = field(repr=False)
+
+    @property
+    def shape(self) -> Cell:
+        """The number of levels of each mode."""
+        return tuple(len(labels) for labels in self.levels)
+
+    @property
+    def density(self) -> float:
+        """The share of all cells that have a reward."""
+        return len(self.ledger) / math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {size:,}" for name, size in zip(self.modes, self.shape, strict=True))
+        cells = f"{len(self.ledger):,} of {math.prod(self.shape):,} cells"
+        return f"Log({sizes}; {self.ledger.rounds:,.0f} rewards in {cells}, from {self.rows:,} rows)"
+
+    def label(self, cell: Sequence[int]) -> dict[str, Label]:
+        """Return the labels of a cell, by mode."""
+        valid = check_cell(cell, self.shape)
+        return {name: labels[i] for name, labels, i in zip(self.modes, self.levels, valid, strict=True)}
+
+    def values(self) -> tuple[Ints, Floats, Ints]:
+        """Return the distinct rewards of each cell: cells (m, d), values (m,) and how often each occurs (m,).
+
+        They are sorted by cell and value. The engine counts them on first use, in a second pass over the log, which
+        must be as it was; at most 5 million of them.
+        """
+        return self._values
+
+    @cached_property
+    def _values(self) -> tuple[Ints, Floats, Ints]:
+        if self.trials is not None:
+            ledger = self.ledger
+            counts = np.column_stack([ledger.counts - ledger.totals, ledger.totals]).ravel()
+            cells, values = np.repeat(ledger.cells, 2, axis=0), np.tile([0.0, 1.0], len(ledger))
+        else:
+            kept = [
+                list(lookup) if name in self._top else None
+                for name, lookup in zip(self.modes, self._lookups, strict=True)
+            ]
+            groups = self._source.values(kept, _MOST_VALUES)
+            if groups is None:
+                raise ValueError(
+                    f"column {self.reward!r} has more than {_MOST_VALUES:,} distinct rewards over all cells, too many "
+                    "to keep; round the rewards to fewer digits before reading the log"
+                )
+            cells, (values, counts) = _gather(groups, self._lookups, groups.numbers["reward"], groups.numbers["rows"])
+        result = cells[counts > 0], values[counts > 0], counts[counts > 0].astype(np.int64)
+        if result[2].sum() != self.ledger.rounds:
+            raise RuntimeError(
+                f"the log now has {result[2].sum():,} rewards, but had {self.ledger.rounds:,.0f} when it was read; "
+                "read it again with from_log"
+            )
+        return result
+
+    def split(self, fraction: float = 0.5, seed: int | np.random.SeedSequence | None = 0) -> tuple[Ledger, Ledger]:
+        """Split the rewards at random into two ledgers, the first with that fraction of them.
+
+        Each way to divide the log's single rewards into two parts of these sizes is equally likely.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1], "reward": [1, 2, 3, 4]})
+        >>> log = from_log(table, ["a", "b"], "reward")
+        >>> train, held_out = log.split()
+        >>> len(train), train + held_out == log.ledger
+        (2, True)
+        """
+        if isinstance(fraction, bool) or not is_finite(fraction) or not 0 < fraction < 1:
+            raise ValueError(f"fraction is {fraction!r}; give a number above 0 and below 1")
+        cells, values, counts = self.values()
+        total = int(counts.sum())
+        size = round(fraction * total)
+        if size in (0, total):
+            raise ValueError(
+                f"fraction is {fraction} of {total} rewards, so that one part is empty; give another fraction"
+            )
+        rng = np.random.default_rng(check_seed(seed))
+        if total < _MOST_DRAWN:
+            first = rng.multivariate_hypergeometric(counts, size, method="marginals")
+        else:  # a coin for each reward: the sizes of the parts vary a little
+            first = rng.binomial(counts, fraction)
+        train, held_out = (
+            _ledger(self.shape, cells, np.array([part, part * values, part * values**2]))
+            for part in (first, counts - first)
+        )
+        return train, held_out
+
+    def world(
+        self,
+        context: Sequence[str | int] = (),
+        *,
+        min_count: int = 1,
+        shrinkage: float = 0.0,
+        standardise: bool = False,
+    ) -> World:
+        """Return a :class:`World` that pays this log's own rewards, to compare policies in.
+
+        Parameters
+        ----------
+        context : names (or positions) of the modes that are given rather than decided. Contexts come as often as in
+            the log.
+        min_count : a cell with fewer rewards counts as having none of its own.
+        shrinkage : of a cell with ``n`` rewards of its own, one draw in ``(n + shrinkage) / shrinkage`` comes from the
+            pool of all rewards of the log; of a cell with none, every draw. So its mean is
+            ``(sum + shrinkage * overall mean) / (n + shrinkage)``.
+        standardise : shift rewards by the overall mean, and divide them by the standard deviation within cells.
+        """
+        if not is_sequence(context):
+            raise TypeError(f"context is {context!r}; give a list of modes, of {list(self.modes)}")
+        positions = [self._position(mode) for mode in context]
+        return make_world(
+            self.shape, *self.values(), positions, min_count=min_count, shrinkage=shrinkage, standardise=standardise
+        )
+
+    def _position(self, mode: Any) -> int:
+        if isinstance(mode, str):
+            if mode not in self.modes:
+                raise ValueError(f"context names the mode {mode!r}; the modes are {list(self.modes)}")
+            return self.modes.index(mode)
+        return mode  # type: ignore[no-any-return]  # checked with the others by check_context
+
+
+def from_log(
+    frame: Any,
+    modes: Sequence[str],
+    reward: str,
+    *,
+    trials: str | None = None,
+    top: int | Mapping[str, int] | None = None,
+    missing: Missing = "error",
+) -> Log:
+    """Read a log of rewards, one row per event, and return it as a :class:`Log`.
+
+    Parameters
+    ----------
+    frame : a pandas, polars (eager or lazy), dask or Spark frame, a pyarrow table, or a duckdb relation. It is summed
+        up in its engine, in one pass; only one row per observed cell is brought to Python.
+    modes : names of columns of text or numbers, or of times with a bin: ``"time:weekday"``, ``"time:hour"``,
+        ``"time:month"``, or ``"time:3h"`` for slots of so many hours. One column may serve several modes. Times are
+        read as their column states them; those with a time zone in that zone (duckdb, Spark: the session's).
+    reward : a column of numbers.
+    trials : a column of numbers of trials, if ``reward`` counts the successes among them (clicks of impressions).
+        Each trial is then a reward of 1 or 0. Rows without trials are allowed.
+    top : how many levels to keep, of every mode or by mode: those with the most rewards. Rows of others are left out.
+    missing : ``"error"`` names the first row that lacks a value; ``"drop"`` leaves such rows out, and counts them.
+
+    Levels are in natural order: numbers by value, text by its characters, weekdays from Monday, slots by time.
+
+    >>> import datetime, pyarrow as pa
+    >>> hours = [datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=hour) for hour in range(48)]
+    >>> table = pa.table({"time": hours, "sold": range(48)})
+    >>> log = from_log(table, ["time:weekday", "time:12h"], "sold")
+    >>> log.levels
+    (('Mon', 'Tue'), ('00-12', '12-24'))
+    >>> log.ledger[0, 1].total == sum(range(12, 24))
+    True
+    """
+    if missing not in get_args(Missing):
+        raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
+    source = make_source(frame, modes, reward, trials)
+    wanted = check_top(top, source.modes)
+    groups = source.cells()
+    numbers = groups.numbers
+    if not numbers["rows"].sum():
+        raise ValueError("the log is empty; give one with at least one row per level")
+    rows, kept = int(numbers["rows"].sum()), np.where(groups.missing, 0.0, numbers["kept"])
+    if missing == "error" and kept.sum() < rows:
+        raise source.missing_row()
+    _check_sums(source, groups, kept)
+    counts = kept if trials is None else np.where(groups.missing, 0.0, numbers["trials"])
+    found = [
+        _levels(mode, keys, kept > 0, counts, wanted.get(mode.name))
+        for mode, keys in zip(source.modes, groups.keys, strict=True)
+    ]
+    lookups, levels = (tuple(part) for part in zip(*found, strict=True))
+    squares = numbers["square" if trials is None else "total"]
+    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, kept)
+    dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[3].sum())}
+    if not sums[0].any():
+        raise ValueError(f"no reward is left of the log's {rows:,} rows (left out: {dropped}); keep more levels")
+    return Log(
+        modes=tuple(mode.name for mode in source.modes),
+        levels=levels,
+        ledger=_ledger(tuple(map(len, levels)), cells, sums[:3]),
+        reward=reward,
+        trials=trials,
+        rows=rows,
+        dropped={reason: count for reason, count in dropped.items() if count},
+        _source=source,
+        _lookups=lookups,
+        _top=frozenset(wanted),
+    )
+
+
+def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:
+    """Refuse a log whose sums show that some row cannot be used."""
+    if not kept.sum():
+        raise ValueError(
+            f"each of the log's {int(groups.numbers['rows'].sum()):,} rows lacks a value in "
+            f"{', '.join(repr(mode.column) for mode in source.modes)}, {source.reward!r}"
+            f"{f' or {source.trials!r}' if source.trials else ''}, so that none is left; check the columns"
+        )
+    sums = np.array([groups.numbers[name] for name in ("total", "square", "trials") if name in groups.numbers])
+    fine = np.isfinite(sums).all(axis=0)
+    if source.trials is not None:
+        fine &= groups.numbers["wrong"] == 0
+    if not fine[kept > 0].all():
+        raise source.wrong_row()
+
+
+def _levels(
+    mode: Mode, keys: list[Any], kept: NDArray[np.bool_], counts: Floats, top: int | None
+) -> tuple[dict[Any, int], tuple[Label, ...]]:
+    """Return the indices of a mode's keys, in natural order, and their labels; the ``top`` ones if that is given."""
+    rewards: dict[Any, float] = {}
+    for key, keep, count in zip(keys, kept.tolist(), counts.tolist(), strict=True):
+        if keep:
+            rewards[key] = rewards.get(key, 0.0) + count
+    chosen = sorted(rewards, key=mode.position)
+    if top is not None:
+        chosen = sorted(sorted(chosen, key=lambda key: -rewards[key])[:top], key=mode.position)
+    if len(chosen) < 2:
+        raise ValueError(
+            f"mode {mode.name!r} has one level only, {mode.label(chosen[0])!r}, so that there is nothing to decide; "
+            "leave the mode out, or give a log with other levels too"
+        )
+    return {key: i for i, key in enumerate(chosen)}, tuple(mode.label(key) for key in chosen)
+
+
+def _gather(groups: Groups, lookups: Sequence[dict[Any, int]], *numbers: Floats) -> tuple[Ints, Floats]:
+    """Return the cells (n, d) of groups whose keys are all kept, sorted, and their numbers (k, n)."""
+    cells = np.empty((len(groups.missing), len(lookups)), dtype=np.int64)
+    for j, lookup in enumerate(lookups):
+        cells[:, j] = [
+            -1 if gone else lookup.get(key, -1)
+            for key, gone in zip(groups.keys[j], groups.missing.tolist(), strict=True)
+        ]
+    stacked = np.array(numbers)
+    use = (cells >= 0).all(axis=1)
+    cells, stacked = cells[use], stacked[:, use]
+    order = np.lexsort((stacked[0], *cells.T[::-1]))
+    return cells[order], stacked[:, order]
+
+
+def _ledger(shape: Cell, cells: Ints, sums: Floats) -> Ledger:
+    """Return the ledger of sums (3, m) over cells (m, d), which are sorted and may occur several times."""
+    cells, sums = cells[sums[0] > 0], sums[:, sums[0] > 0]
+    starts = np.flatnonzero(np.r_[True, (cells[1:] != cells[:-1]).any(axis=1)])
+    return Ledger.from_state({"shape": shape, "cells": cells[starts], "sums": np.add.reduceat(sums, starts, axis=1)})

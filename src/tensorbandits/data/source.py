@@ -1,0 +1,291 @@
+"""What is asked of the engine that holds a log: two aggregations, and the first row that is no good.
+
+The log's columns become a few of our own (the keys of the modes, the reward, the trials), with values that cannot be
+used turned into nulls, as all engines sum past nulls. Nothing larger than one row per group is brought to Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.checks import check_installed
+from tensorbandits.data.columns import Mode, Schema, parse_modes, unknown_column
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+
+Floats = NDArray[np.float64]
+
+_LARGEST_REWARD = 1e150  # as squares are summed
+_ROW = "tensorbandits_row"
+_NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
+_DROP = "correct it, or leave such rows out with missing='drop'"
+
+
+def open_frame(frame: Any) -> Frame:
+    """Return any data frame as one of narwhals'."""
+    check_installed("reading a log", "narwhals")
+    import narwhals as nw
+
+    try:
+        return nw.from_native(frame)  # type: ignore[no-any-return]
+    except nw.exceptions.DuplicateError as error:
+        found = " ".join(str(error).split())
+        raise ValueError(f"the log has columns of the same name ({found}); rename or drop one of each") from None
+    except TypeError:
+        hint = "; open the file first: duckdb.read_parquet(path)" if isinstance(frame, str) else ""
+        raise TypeError(
+            f"the log is a {type(frame).__name__}, not a data frame; give a pandas, polars or dask frame, "
+            f"a pyarrow table, a duckdb relation or a Spark frame{hint}"
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """One row per group: ``keys`` (one list per mode), ``missing`` (n,) if a key is null, and the numbers asked for."""
+
+    keys: list[list[Any]]
+    missing: NDArray[np.bool_]
+    numbers: dict[str, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A log in its engine, with the roles of its columns."""
+
+    frame: Frame
+    modes: tuple[Mode, ...]
+    reward: str
+    trials: str | None
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The types of the columns."""
+        return self.frame.collect_schema()
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        return [f"mode{j}" for j in range(len(self.modes))]
+
+    def _number(self, column: str) -> nw.Expr:
+        """Return a column as a float, null where it is NaN."""
+        import narwhals as nw
+
+        value = nw.col(column).cast(nw.Float64())
+        if not self.schema[column].is_float():
+            return value
+        return nw.when(~value.is_nan()).then(value)
+
+    @cached_property
+    def _prepared(self) -> Frame:
+        """The log as keys and numbers; a row whose reward or trials are missing has neither."""
+        import narwhals as nw
+
+        keys = [mode.key(self.schema).alias(name) for mode, name in zip(self.modes, self._keys, strict=True)]
+        reward = self._number(self.reward)
+        if self.trials is None:
+            frame = self.frame.select(*keys, reward.alias("reward"))
+            return frame.with_columns((nw.col("reward") * nw.col("reward")).alias("square"))
+        frame = self.frame.select(*keys, reward.alias("reward"), self._number(self.trials).alias("trials"))
+        both = ~nw.col("reward").is_null() & ~nw.col("trials").is_null()
+        frame = frame.with_columns(nw.when(both).then(nw.col(name)).alias(name) for name in ("reward", "trials"))
+        return frame.with_columns(self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"))
+
+    def _wrong_trials(self, reward: str, trials: str) -> nw.Expr:
+        """Say which rows cannot be that many successes of that many trials."""
+        import narwhals as nw
+
+        successes, tries = nw.col(reward), nw.col(trials)
+        wrong = (successes < 0) | (tries < successes)
+        for column, value in ((self.reward, successes), (self.trials, tries)):
+            if column is not None and not self.schema[column].is_integer():
+                wrong = wrong | (value > value.floor())  # false for NaN, unlike !=
+        return wrong
+
+    def cells(self) -> Groups:
+        """Return one row per observed cell: ``rows``, ``kept``, ``total``, and ``square`` or ``trials`` and ``wrong``.
+
+        The one pass over the log: what would show values that cannot be used is summed along.
+        """
+        import narwhals as nw
+
+        sums = ("square",) if self.trials is None else ("trials", "wrong")
+        grouped = self._prepared.group_by(*self._keys, drop_null_keys=False).agg(
+            nw.len().alias("rows"),
+            nw.col("reward").count().alias("kept"),
+            nw.col("reward").sum().alias("total"),
+            *(nw.col(name).sum() for name in sums),
+        )
+        return self._collect(grouped, ("rows", "kept", "total", *sums))
+
+    def values(self, kept: Sequence[Sequence[Any] | None], limit: int) -> Groups | None:
+        """Return one row per observed cell and reward: ``reward`` and ``rows``; ``None`` if more than the limit.
+
+        ``kept`` are the keys of each mode to look at, or ``None`` for all.
+        """
+        import narwhals as nw
+
+        frame = self._prepared.filter(~nw.col("reward").is_null())
+        for name, keys in zip(self._keys, kept, strict=True):
+            if keys is not None:
+                frame = frame.filter(nw.col(name).is_in(list(keys)))
+        grouped = frame.group_by(*self._keys, "reward", drop_null_keys=False).agg(nw.len().alias("rows"))
+        groups = self._collect(grouped.head(limit + 1), ("reward", "rows"))
+        return None if len(groups.missing) > limit else groups
+
+    def _collect(self, grouped: Frame, numbers: Sequence[str]) -> Groups:
+        table = _collected(grouped)
+        keys, missing = [], np.zeros(len(table), dtype=bool)
+        for name in self._keys:
+            keys.append(table[name].to_list())
+            missing |= np.asarray(table[name].is_null().to_list(), dtype=bool)
+            missing |= np.array([isinstance(key, float) and key != key for key in keys[-1]], dtype=bool)
+        return Groups(keys, missing, {name: _floats(table[name]) for name in numbers})
+
+    # Rows to complain of. These run only when something is wrong.
+
+    def missing_row(self) -> ValueError:
+        """Return the error that names the first row with a missing value."""
+        columns = list(
+            dict.fromkeys([*(mode.column for mode in self.modes), self.reward, *filter(None, [self.trials])])
+        )
+        condition = self._is_missing(columns[0])
+        for column in columns[1:]:
+            condition = condition | self._is_missing(column)
+        where, row = self._first(condition, columns)
+        column = next(name for name in columns if row[name] is None)
+        return ValueError(f"column {column!r} has no value (null or NaN) in {where}; {_DROP}")
+
+    def wrong_row(self) -> ValueError:
+        """Return the error that names the first row whose reward or trials are not allowed."""
+        import narwhals as nw
+
+        columns = [self.reward, *filter(None, [self.trials])]
+        condition = ~(nw.col(columns[0]).cast(nw.Float64()).abs() <= _LARGEST_REWARD)
+        if self.trials is not None:
+            condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= _LARGEST_REWARD)
+            condition = condition | self._wrong_trials(self.reward, self.trials)
+        for column in dict.fromkeys([*columns, *(mode.column for mode in self.modes)]):
+            condition = condition & ~self._is_missing(column)  # left out already
+        where, row = self._first(condition, columns)
+        reward = row[self.reward]
+        if self.trials is None:
+            return ValueError(
+                f"column {self.reward!r} is {reward} in {where}; rewards are finite numbers from -1e150 to 1e150: "
+                "correct it, or take such rows out of the log"
+            )
+        trials = row[self.trials]
+        given = f"column {self.reward!r} is {reward} and column {self.trials!r} is {trials} in {where}"
+        return ValueError(
+            f"{given}; with trials, rewards are successes: whole numbers, at least 0 and at most the trials. "
+            "Correct the row, or leave trials=None if the rewards are no counts of successes"
+        )
+
+    def _is_missing(self, column: str) -> nw.Expr:
+        import narwhals as nw
+
+        missing = nw.col(column).is_null()
+        if not self.schema[column].is_float():
+            return missing
+        return missing | nw.col(column).is_nan()
+
+    def _first(self, condition: nw.Expr, columns: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """Return the first row that meets a condition: in words, and its values; ``None`` for missing ones."""
+        shown = list(dict.fromkeys([*columns, *(mode.column for mode in self.modes)]))
+        numbered = _numbered(self.frame.select(*shown))
+        if numbered is None:
+            table = _collected(self.frame.select(*shown).filter(condition).head(1))
+        else:
+            table = _collected(numbered.filter(condition).sort(_ROW).head(1))
+        row = {name: None if _is_nothing(table[name]) else table[name].to_list()[0] for name in shown}
+        if numbered is None:
+            return f"the row {row} (this engine does not number rows)", row
+        return f"row {int(table[_ROW].to_list()[0])} (counted from 0)", row
+
+
+def make_source(frame: Any, modes: Sequence[str], reward: str, trials: str | None) -> Source:
+    """Return the log, its columns checked against their roles."""
+    opened = open_frame(frame)
+    schema = opened.collect_schema()
+    parsed = parse_modes(modes, schema)
+    source = Source(opened, parsed, reward, trials)
+    for column, what in ((reward, "reward"), (trials, "trials")):
+        if column is None and what == "trials":
+            continue
+        if not isinstance(column, str) or column not in schema:
+            raise unknown_column(column, what, schema)
+        if column in (mode.column for mode in parsed):
+            raise ValueError(f"column {column!r} is both {what} and a mode; give another column as one of the two")
+        _check_number(source, column, what)
+    if reward == trials:
+        raise ValueError(f"column {reward!r} is both reward and trials; reward is the successes, of so many trials")
+    return source
+
+
+def _check_number(source: Source, column: str, what: str) -> None:
+    """Refuse a column that holds no numbers, and show the first value that is none."""
+    import narwhals as nw
+
+    kind = source.schema[column]
+    if kind.is_numeric() or isinstance(kind, nw.Boolean):
+        return
+    found = ""
+    if isinstance(kind, nw.String):
+        text = nw.col(column)
+        try:
+            where, row = source._first(~text.is_null() & ~text.str.contains(_NUMBER), [column])
+            found = f": {row[column]!r} in {where} is no number"
+        except IndexError:
+            found = ", though each is a number"
+    elif isinstance(source.frame, nw.DataFrame):
+        entries = enumerate(source.frame[column].to_list())
+        wrong = [(i, value) for i, value in entries if isinstance(value, (str, bytes))][:1]
+        found = "".join(f": {value!r} in row {i} (counted from 0) is no number" for i, value in wrong)
+    raise TypeError(
+        f"the {what} column {column!r} is of type {kind}{found}; convert the column to numbers before reading the log"
+    )
+
+
+def _numbered(frame: Frame) -> Frame | None:
+    """Return a frame with the number of each row; ``None`` if the engine keeps no order of rows."""
+    import narwhals as nw
+
+    if isinstance(frame, nw.DataFrame):
+        return frame.with_row_index(_ROW)
+    native: Any = frame.to_native()
+    if frame.implementation.is_polars():
+        return nw.from_native(native.with_row_index(_ROW))  # type: ignore[no-any-return]
+    if frame.implementation.is_duckdb():
+        return nw.from_native(native.project(f"*, row_number() over () - 1 as {_ROW}"))  # type: ignore[no-any-return]
+    if frame.implementation.is_dask():
+        ones = native.assign(**{_ROW: 1})
+        return nw.from_native(ones.assign(**{_ROW: ones[_ROW].cumsum() - 1}))  # type: ignore[no-any-return]
+    return None
+
+
+def _collected(frame: Frame) -> nw.DataFrame[Any]:
+    import narwhals as nw
+
+    if isinstance(frame, nw.DataFrame):
+        return frame
+    if frame.implementation.is_polars():
+        return frame.collect(engine="streaming")  # in pieces, so that memory stays bounded
+    return frame.collect()
+
+
+def _is_nothing(column: nw.Series[Any]) -> bool:
+    """Say whether the one value of a column is null or NaN."""
+    value = column.to_list()[0]
+    return bool(column.is_null().to_list()[0]) or (isinstance(value, float) and value != value)
+
+
+def _floats(column: nw.Series[Any]) -> Floats:
+    return np.asarray(column.to_list(), dtype=np.float64)

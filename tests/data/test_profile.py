@@ -1,0 +1,85 @@
+"""Profiles: the rank that held-out rewards speak for, and what a low-rank model gains."""
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.data import from_log, profile
+
+pa = pytest.importorskip("pyarrow")
+
+
+def rank_two_log(n, shape=(12, 13, 14), noise=1.0, seed=0, offset=3.0):
+    rng = np.random.default_rng(seed)
+    factors = [np.linalg.qr(rng.standard_normal((p, 2)))[0] for p in shape]
+    core = np.zeros((2, 2, 2))
+    core[0, 0, 0], core[1, 1, 1] = 1.2 * np.sqrt(np.prod(shape)), np.sqrt(np.prod(shape))
+    mean = tb.Tucker(core, factors).full() + offset
+    cells = rng.integers(shape, size=(n, 3))
+    rewards = mean[tuple(cells.T)] + noise * rng.standard_normal(n)
+    table = pa.table({"a": cells[:, 0], "b": cells[:, 1], "c": cells[:, 2], "r": rewards})
+    return from_log(table, ["a", "b", "c"], "r")
+
+
+@pytest.mark.parametrize("per_cell", [2, 5])
+def test_the_rank_is_found_and_beats_raw_means(per_cell):
+    log = rank_two_log(per_cell * 12 * 13 * 14)
+    result = profile(log, max_rank=5)
+    assert result.suggested_rank == 2
+    assert result.errors["rank 2"] < min(result.errors["cell means"], result.errors["main effects"])
+    assert result.errors["rank 2"] < min(result.errors["rank 1"], result.errors["rank 5"])
+    assert result.gain > 0.75
+    assert result.noise <= 1.1 * result.errors["rank 2"]
+
+
+def test_the_spectra_stand_out_of_the_noise():
+    result = profile(rank_two_log(10_000), max_rank=2)
+    for values, noise in zip(result.singular_values, result.noise_singular_values):
+        assert values.shape == noise.shape
+        assert (values[:2] > 2 * noise[0]).all()
+        assert values[3] < 1.3 * noise[0]
+
+
+def test_the_noise_is_what_true_means_leave():
+    """With the true means as predictions, the error is the noise."""
+    log = rank_two_log(10_000, noise=2.0)
+    result = profile(log, max_rank=1)
+    assert result.spread == pytest.approx(2.0, rel=0.05)
+    held_out = [log.split(0.5, seed)[1] for seed in range(3)]
+    expected = np.mean([4.0 * len(part) / part.rounds for part in held_out])
+    assert result.noise == pytest.approx(expected, rel=0.1)
+
+
+def test_facts_of_the_log():
+    log = rank_two_log(500, shape=(3, 4, 5))
+    result = profile(log, max_rank=9)
+    assert (result.modes, result.shape, result.density, result.rewards) == (log.modes, (3, 4, 5), log.density, 500)
+    assert result.rewards_per_cell[0.0] == log.ledger.counts.min()
+    assert result.rewards_per_cell[0.5] == np.median(log.ledger.counts)
+    assert result.mean == log.ledger.mean
+    names = ["overall mean", "main effects", "cell means", *(f"rank {r}" for r in range(1, 6))]
+    assert list(result.errors) == list(result.standard_errors) == names
+    assert result.errors["rank 5"] == pytest.approx(result.errors["cell means"], rel=1e-6)
+    again = profile(log, max_rank=9)
+    assert again.errors == result.errors
+
+
+def test_additive_logs_are_found_by_main_effects():
+    rng = np.random.default_rng(1)
+    cells = rng.integers((8, 9), size=(4_000, 2))
+    rewards = np.arange(8)[cells[:, 0]] - 2.0 * np.arange(9)[cells[:, 1]] + rng.standard_normal(4_000)
+    log = from_log(pa.table({"a": cells[:, 0], "b": cells[:, 1], "r": rewards}), ["a", "b"], "r")
+    result = profile(log, max_rank=3)
+    assert result.errors["main effects"] < min(value for name, value in result.errors.items() if name != "main effects")
+    assert result.errors["main effects"] == pytest.approx(result.noise, rel=0.5)
+    assert result.suggested_rank == 2
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(TypeError, match=r"give one that from_log has read"):
+        profile(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="max_rank is 0"):
+        profile(rank_two_log(500, shape=(3, 4, 5)), max_rank=0)
+    big = from_log(pa.table({name: list(range(300)) for name in "abcr"}), ["a", "b", "c"], "r")
+    with pytest.raises(ValueError, match=r"2.7e\+07 cells.*keep fewer levels with top="):
+        profile(big)
