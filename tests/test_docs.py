@@ -77,7 +77,7 @@ def test_reference_names_everything_public():
     reference = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
     documented = set(re.findall(r"^::: [\w.]*?(\w+)$", reference, flags=re.MULTILINE))
     listed = set(re.findall(r"^ +- (\w+)$", reference, flags=re.MULTILINE))
-    missing = set(tb.__all__) - documented - listed
+    missing = (set(tb.__all__) - {"data"} | set(tb.data.__all__)) - documented - listed
     assert not missing, f"add to docs/reference: {sorted(missing)}"
 
 

@@ -10,7 +10,7 @@ import tensorbandits as tb
 
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (tb, tb.policies, tb.tensor, tb.sim)
+    for module in (tb, tb.data, tb.policies, tb.tensor, tb.sim)
     for name in module.__all__
 } | {
     f"theory.{name}": f
@@ -33,13 +33,13 @@ def test_every_public_method_is_documented(name):
 def test_the_designs_names_exist():
     expected = (
         "TensorElimination TensorEpochGreedy TensorEnsembleSampling TensorThompsonSampling VectorizedUCB "
-        "MatricizedESTR paper_tensor TensorEnvironment simulate compare Ledger complete"
+        "MatricizedESTR paper_tensor TensorEnvironment simulate compare Ledger complete data"
     )
     assert not set(expected.split()) - set(tb.__all__)
 
 
 def test_importing_brings_in_no_heavy_package():
-    heavy = ("matplotlib", "joblib", "typer", "rich", "numba")
+    heavy = ("matplotlib", "joblib", "typer", "rich", "numba", "pyarrow", "narwhals", "duckdb", "pandas", "dask", "ray")
     code = f"import sys, tensorbandits; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -8,7 +8,7 @@
 
 from importlib.metadata import version
 
-from tensorbandits import theory
+from tensorbandits import data, theory
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
     ApproximateThompsonSampling,
@@ -22,6 +22,8 @@ from tensorbandits.policies import (
 )
 from tensorbandits.sim import (
     Comparison,
+    PaperWorld,
+    PolicyRecipe,
     TensorEnvironment,
     Trace,
     compare,
@@ -39,7 +41,9 @@ __all__ = [
     "Comparison",
     "Ledger",
     "MatricizedESTR",
+    "PaperWorld",
     "Policy",
+    "PolicyRecipe",
     "TensorElimination",
     "TensorEnsembleSampling",
     "TensorEnvironment",
@@ -50,6 +54,7 @@ __all__ = [
     "VectorizedUCB",
     "compare",
     "complete",
+    "data",
     "paper_tensor",
     "plot_regret",
     "recommend",

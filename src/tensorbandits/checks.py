@@ -250,8 +250,8 @@ def check_seed(seed: Any) -> int | np.random.SeedSequence | None:
     return int(seed)
 
 
-def check_installed(what: str, *packages: str) -> None:
-    """Refuse to go on without packages of the experiments extra, and say how to install them.
+def check_installed(what: str, *packages: str, extra: str = "experiments") -> None:
+    """Refuse to go on without packages of an extra, and say how to install them.
 
     >>> check_installed("this doctest", "numpy")
     """
@@ -259,7 +259,7 @@ def check_installed(what: str, *packages: str) -> None:
     if missing:
         raise ModuleNotFoundError(
             f"{what} needs {' and '.join(missing)}, not installed here; "
-            "install with: pip install 'tensorbandits[experiments]'",
+            f"install with: pip install 'tensorbandits[{extra}]'",
             name=missing[0],
         )
 

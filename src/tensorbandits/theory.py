@@ -22,7 +22,7 @@ A ``rank`` is an int (a cap, lowered where the shape cannot have it) or a tuple 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -38,7 +38,7 @@ UCB_CELLS = 10**8
 SAMPLING_CORE = 4096
 
 # Exponents of Table 1, by policy, as functions of d: p^first + p^second * n^third.
-_TABLE_1 = {
+_TABLE_1: dict[str, Callable[[int], tuple[float, float, float]]] = {
     "epoch-greedy": lambda d: (d / 2, (d + 1) / 3, 2 / 3),
     "elimination": lambda d: (d / 2, (d - 1) / 2, 1 / 2),
     "ucb": lambda d: (d, d / 2, 1 / 2),
@@ -174,6 +174,16 @@ def confidence_multiplier(
 # ------------------------------------------------------------------------------------------ regret bounds
 
 
+def table1_exponents(policy: str, order: int) -> tuple[float, float, float]:
+    """The exponents ``(a, b, c)`` of a row of Table 1, ``p^a + p^b n^c``, for tensors of an order ``d``.
+
+    >>> table1_exponents("elimination", 3)
+    (1.5, 1.0, 0.5)
+    """
+    _one_of("policy", policy, list(_TABLE_1))
+    return _TABLE_1[policy](check_count(order, "order"))
+
+
 def table1_bound(policy: str, shape: Sequence[int], horizon: int) -> float:
     """The rate of Table 1 with every constant, logarithm and rank set to 1, and ``p = max p_j``.
 
@@ -188,8 +198,7 @@ def table1_bound(policy: str, shape: Sequence[int], horizon: int) -> float:
     """
     sizes = check_shape(shape)
     n = check_count(horizon, "horizon")
-    _one_of("policy", policy, list(_TABLE_1))
-    first, second, third = _TABLE_1[policy](len(sizes))
+    first, second, third = table1_exponents(policy, len(sizes))
     p = float(max(sizes))
     return float(p**first + p**second * n**third)
 

@@ -38,11 +38,11 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> [command.name for command in application().registered_commands]
-    ['demo']
+    ['demo', 'simulate', 'reproduce', 'study']
     """
     import typer
 
-    from tensorbandits.cli import demo
+    from tensorbandits.cli import demo, reproduce, simulate, study
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -59,7 +59,7 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo,):
+    for command in (demo, simulate, reproduce, study):
         command.register(app)
     return app
 

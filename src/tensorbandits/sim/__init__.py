@@ -4,10 +4,13 @@ from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, markdo
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.loop import Trace, simulate
 from tensorbandits.sim.plots import plot_regret
+from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
 __all__ = [
     "Comparison",
     "Job",
+    "PaperWorld",
+    "PolicyRecipe",
     "Row",
     "Run",
     "TensorEnvironment",

@@ -1,76 +1,34 @@
-"""Policies side by side: independent jobs, each a pure function of its settings, and what they add up to."""
+"""Policies side by side: which jobs a comparison consists of, and what their runs add up to."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbandits.checks import check_count, check_installed
-from tensorbandits.policies.base import Policy
-from tensorbandits.sim.environment import TensorEnvironment
-from tensorbandits.sim.loop import simulate
+from tensorbandits.checks import check_count
+from tensorbandits.sim.backends import check_backend, run_jobs
+from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job
+from tensorbandits.sim.progress import reporting
+from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.sim.results import ResultsFolder, read_runs
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-PolicyFactory = Callable[[np.random.SeedSequence], Policy]
-EnvironmentFactory = Callable[[int], TensorEnvironment]
-
-_POINTS = 500  # of a regret curve that are kept
-
-
-@dataclass(frozen=True)
-class Job:
-    """One policy in one environment, once: everything that :func:`run_job` needs.
-
-    Replication ``i`` plays in ``make_environment(seed + i)`` with the policy
-    ``make_policy(SeedSequence(seed, spawn_key=(i,)))``: every policy meets the same mean tensor, the same
-    contexts and the same stream of noise.
-
-    >>> job = Job("small", "ucb", 3, lambda seed: None, lambda seed: None, horizon=10)
-    >>> job.environment, job.replication
-    ('small', 3)
-    """
-
-    environment: str
-    policy: str
-    replication: int
-    make_environment: EnvironmentFactory
-    make_policy: PolicyFactory
-    horizon: int
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a job gave: cumulative ``regret`` (k,) after ``rounds`` (k,), and the seconds inside the policy.
-
-    >>> run = Run("small", "ucb", 0, np.array([5, 10]), np.array([2.0, 3.0]), 1e-5)
-    >>> run.final, run.microseconds
-    (3.0, 1.0)
-    """
-
-    environment: str
-    policy: str
-    replication: int
-    rounds: Ints
-    regret: Floats
-    seconds: float
-
-    @property
-    def final(self) -> float:
-        """The cumulative regret after the last round."""
-        return float(self.regret[-1])
-
-    @property
-    def microseconds(self) -> float:
-        """The mean time of a round inside the policy, in microseconds."""
-        return 1e6 * self.seconds / int(self.rounds[-1])
+__all__ = [
+    "Comparison",
+    "EnvironmentFactory",
+    "Job",
+    "PolicyFactory",
+    "Row",
+    "Run",
+    "compare",
+    "markdown_table",
+    "run_job",
+    "run_jobs",
+]
 
 
 @dataclass(frozen=True)
@@ -98,6 +56,8 @@ class Row:
 class Comparison:
     """All runs of a comparison, in the order of the environments, policies and replications.
 
+    ``kept`` counts those that were read from a folder instead of run.
+
     >>> runs = [Run("small", "ucb", i, np.array([5, 10]), np.array([2.0, 3.0 + i]), 1e-5) for i in range(3)]
     >>> comparison = Comparison(tuple(runs))
     >>> comparison.table(baseline="ucb")[0].mean, comparison.table(baseline="ucb")[0].ratio
@@ -108,6 +68,13 @@ class Comparison:
     """
 
     runs: tuple[Run, ...]
+    kept: int = field(default=0, compare=False)
+
+    @classmethod
+    def read(cls, folder: str | PathLike[str]) -> Self:
+        """Return the last comparison that was run with this ``folder``."""
+        runs = read_runs(folder)
+        return cls(tuple(runs), kept=len(runs))
 
     @cached_property
     def environments(self) -> list[str]:
@@ -160,116 +127,126 @@ class Comparison:
 
         The band is Student's, over replications; it is NaN with one replication.
         """
-        from scipy.special import stdtrit
-
         runs = self.select(policy, environment)
         regret = np.array([run.regret for run in runs])
-        quantile = float(stdtrit(len(runs) - 1, 0.975)) if len(runs) > 1 else np.nan
-        return runs[0].rounds, regret.mean(axis=0), quantile * _standard_error(regret)
+        return runs[0].rounds, regret.mean(axis=0), _half_width(regret)
+
+    def at(self, policy: str, environment: str | None = None, rounds: int | None = None) -> Floats:
+        """Return the cumulative regret of each replication after some rounds, or at the end, shape (replications,).
+
+        Curves keep some hundred points; the last one at or before the round asked for counts.
+
+        >>> runs = [Run("small", "ucb", i, np.array([5, 10]), np.array([2.0, 3.0 + i]), 1e-5) for i in range(2)]
+        >>> Comparison(tuple(runs)).at("ucb").tolist(), Comparison(tuple(runs)).at("ucb", rounds=7).tolist()
+        ([3.0, 4.0], [2.0, 2.0])
+        """
+        runs = self.select(policy, environment)
+        first = int(runs[0].rounds[0])
+        if rounds is not None and rounds < first:
+            raise ValueError(f"rounds is {rounds}; the first point that was kept is after round {first}")
+        at = [-1 if rounds is None else int(np.searchsorted(run.rounds, rounds, side="right")) - 1 for run in runs]
+        return np.array([run.regret[k] for run, k in zip(runs, at, strict=True)])
+
+    def rates(self, policy: str, environment: str | None = None, *, windows: int = 24) -> tuple[Floats, Floats, Floats]:
+        """Return regret per round, averaged over windows of equal length on a logarithmic axis.
+
+        The middle of each window, the mean over replications, and the half-width of its 95 % band, each (k,).
+        """
+        runs = self.select(policy, environment)
+        rounds = runs[0].rounds
+        wanted = np.geomspace(rounds[0], rounds[-1], windows + 1)
+        edges = np.unique(np.abs(rounds[:, None] - wanted).argmin(axis=0))
+        rates = np.diff([run.regret[edges] for run in runs], axis=1) / np.diff(rounds[edges])
+        middle = np.sqrt(rounds[edges[:-1]] * rounds[edges[1:]].astype(np.float64))
+        return middle, rates.mean(axis=0), _half_width(rates)
 
 
 def compare(
-    policies: Mapping[str, PolicyFactory],
+    policies: Mapping[str, PolicyFactory | PolicyRecipe],
     environments: EnvironmentFactory | Mapping[str, EnvironmentFactory],
     *,
     horizon: int,
     replications: int = 30,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     seed: int = 0,
-    progress: Callable[[Run], None] | None = None,
+    folder: str | PathLike[str] | None = None,
+    backend: str = "local",
+    address: str | None = None,
+    progress: bool | Callable[[Run], None] | None = None,
 ) -> Comparison:
     """Let each policy play in each environment, several times, and return the :class:`Comparison`.
 
     Parameters
     ----------
-    policies : by name, a function from a ``SeedSequence`` to a policy.
-    environments : a function from an int to a :class:`TensorEnvironment`, or several by name. Replication
-        ``i`` gets ``seed + i``, so that with ``seed=0`` the paper's tensors have the seeds 0, 1, ..
+    policies : by name, a function from a ``SeedSequence`` to a policy, or a :class:`PolicyRecipe`, which fits the
+        shape and the context of each environment.
+    environments : a function from an int to a :class:`TensorEnvironment`, such as a :class:`PaperWorld`, or several
+        by name. Replication ``i`` gets ``seed + i``: with ``seed=0`` the paper's tensors have the seeds 0, 1, ..
     horizon, replications : rounds of each run, and runs of each policy in each environment.
-    n_jobs : processes; -1 takes every core. The regrets do not depend on it.
-    progress : called with each :class:`Run` as it finishes, in any order.
+    n_jobs : how many run at the same time; -1 takes every core. ``None`` is 1 here, and every worker of a cluster.
+        The regrets do not depend on it.
+    folder : keeps each run as a Parquet file as soon as it is finished. The same comparison again reads them, more
+        replications add to them, and one that was stopped goes on.
+    backend, address : ``"local"`` processes, or the workers of a ``"dask"`` or ``"ray"`` cluster. Without an address
+        the cluster is the one this process is connected to, or else one started here for as long as it is needed.
+    progress : ``True`` for a bar on standard error, or a function that is called with each :class:`Run`: first those
+        kept from earlier, then each one as it finishes, in any order.
 
-    >>> from tensorbandits.policies.ucb import VectorizedUCB
+    >>> from tensorbandits import TensorEnvironment, VectorizedUCB
     >>> result = compare(
-    ...     {"ucb": lambda seed: VectorizedUCB((3, 3), seed=seed)},
+    ...     {"ucb": lambda seed: VectorizedUCB((3, 3), seed=seed), "thompson": PolicyRecipe("thompson", {"rank": 1})},
     ...     lambda seed: TensorEnvironment(np.eye(3), noise=0.1, seed=seed),
     ...     horizon=50, replications=2,
     ... )
-    >>> result.table()[0].replications
-    2
+    >>> [(row.policy, row.replications) for row in result.table()]
+    [('ucb', 2), ('thompson', 2)]
     """
-    if not isinstance(policies, Mapping) or not policies or not all(callable(make) for make in policies.values()):
-        raise TypeError(
-            f"policies is {policies!r}; give at least one function from a seed to a policy, by name: "
-            "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed)}"
-        )
-    worlds = environments if isinstance(environments, Mapping) else {"environment": environments}
-    if not worlds or not all(callable(make) for make in worlds.values()):
-        raise TypeError(
-            f"environments is {environments!r}; give a function from an int to an environment, or several by "
-            "name: lambda seed: TensorEnvironment(paper_tensor(seed=seed), seed=seed)"
-        )
+    worlds = _check_makers(policies, environments)
     rounds, count = check_count(horizon, "horizon"), check_count(replications, "replications")
+    workers = check_backend(backend, address, n_jobs)
     jobs = [
         Job(world, name, i, worlds[world], policies[name], rounds, check_count(seed, "seed", least=0))
         for i in range(count)
         for world in worlds
         for name in policies
     ]
-    runs = []
-    for run in run_jobs(jobs, n_jobs):
-        runs.append(run)
-        if progress is not None:
-            progress(run)
+    results = None if folder is None else ResultsFolder(folder, jobs)
+    runs = [] if results is None else results.kept()
+    missing = jobs if results is None else results.missing()
+    with reporting(progress, len(jobs), rounds) as report:
+        for run in runs:
+            report(run, True)
+        for run in run_jobs(missing, workers, backend=backend, address=address):
+            if results is not None:
+                results.write(run)
+            runs.append(run)
+            report(run, False)
     places, names = list(worlds), list(policies)
     runs.sort(key=lambda run: (places.index(run.environment), names.index(run.policy), run.replication))
-    return Comparison(tuple(runs))
+    return Comparison(tuple(runs), kept=len(jobs) - len(missing))
 
 
-def run_job(job: Job) -> Run:
-    """Run one job in this process, with one thread for linear algebra.
-
-    >>> from tensorbandits.policies.ucb import VectorizedUCB
-    >>> make = lambda seed: TensorEnvironment(np.eye(2), noise=0.0, seed=seed)
-    >>> run_job(Job("eye", "ucb", 0, make, lambda seed: VectorizedUCB((2, 2)), horizon=4)).final
-    2.0
-    """
-    check_installed("running a comparison", "threadpoolctl")
-    from threadpoolctl import threadpool_limits
-
-    try:
-        with threadpool_limits(limits=1):
-            policy = job.make_policy(np.random.SeedSequence(job.seed, spawn_key=(job.replication,)))
-            _rehearse(policy)
-            trace = simulate(policy, job.make_environment(job.seed + job.replication), job.horizon)
-    except Exception as error:
-        error.add_note(f"in replication {job.replication} of policy {job.policy!r} in {job.environment!r}")
-        raise
-    rounds = np.unique(np.linspace(1, job.horizon, min(_POINTS, job.horizon)).round().astype(np.int64))
-    return Run(job.environment, job.policy, job.replication, rounds, trace.regret[rounds - 1], trace.seconds)
-
-
-def _rehearse(policy: Policy) -> None:
-    """Let a copy of the policy decide and learn once, so that compiling and loading count in no measured time."""
-    twin, levels = copy.deepcopy(policy), (0,) * len(policy.context)
-    twin.tell(twin.ask(levels), 0.0)
-    twin.ask(levels)
-    twin.best(levels)
-
-
-def run_jobs(jobs: Iterable[Job], n_jobs: int = 1) -> Iterator[Run]:
-    """Run jobs in ``n_jobs`` processes and yield each result as it is ready.
-
-    >>> list(run_jobs([]))
-    []
-    """
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs is {n_jobs!r}; give a number of processes of at least 1, or -1 for every core")
-    check_installed("running a comparison", "joblib", "threadpoolctl")
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=int(n_jobs), batch_size=1, return_as="generator_unordered")
-    yield from parallel(delayed(run_job)(job) for job in jobs)
+def _check_makers(policies: object, environments: object) -> Mapping[str, EnvironmentFactory]:
+    """Return the environments by name, or raise."""
+    if (
+        not isinstance(policies, Mapping)
+        or not policies
+        or not all(callable(make) or isinstance(make, PolicyRecipe) for make in policies.values())
+    ):
+        raise TypeError(
+            f"policies is {policies!r}; give at least one function from a seed to a policy, or a recipe, by name: "
+            "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed), 'thompson': PolicyRecipe('thompson')}"
+        )
+    worlds: Mapping[str, Any] = environments if isinstance(environments, Mapping) else {"environment": environments}
+    if not worlds or not all(callable(make) for make in worlds.values()):
+        raise TypeError(
+            f"environments is {environments!r}; give a function from an int to an environment, or several by "
+            "name: lambda seed: TensorEnvironment(paper_tensor(seed=seed), seed=seed)"
+        )
+    for name in (*policies, *worlds):
+        if not isinstance(name, str):
+            raise TypeError(f"the name {name!r} is no string; name policies and environments by strings")
+    return worlds
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -291,6 +268,14 @@ def _finals(runs: Sequence[Run]) -> Floats:
 
 def _ratio(value: float, reference: float) -> float:
     return value / reference if reference else np.nan
+
+
+def _half_width(values: Floats) -> Floats:
+    """Half of the width of Student's 95 % confidence interval of the mean over the first axis."""
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(len(values) - 1, 0.975)) if len(values) > 1 else np.nan
+    return quantile * _standard_error(values)
 
 
 def _standard_error(values: Floats) -> Floats:

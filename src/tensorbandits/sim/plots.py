@@ -1,20 +1,28 @@
-"""Figures of regret."""
+"""Figures of regret: mean curves with confidence bands, in colours that any colour vision tells apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.checks import check_installed
 from tensorbandits.sim.compare import Comparison
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, told apart with any colour vision; line styles serve print in black and white.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
+Floats = NDArray[np.float64]
+Quantity = Literal["cumulative", "per round"]
+
+# Okabe and Ito's palette, told apart with any colour vision; line styles serve print in black and white, and
+# tell apart more lines than there are colours.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the line width
     (0, ()),
     (0, (5, 1.5)),
@@ -23,13 +31,46 @@ _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the l
     (0, (10, 3)),
     (0, (6, 1.5, 1, 1.5, 1, 1.5)),
 )
+_BAND = 4  # replications from which a band is drawn; with fewer, Student's is as wide as the figure
+_WINDOWS = 24  # over which regret per round is averaged, of equal length on a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel of a figure shows: some policies in one environment.
+
+    ``policies`` defaults to all of the comparison; ``scale="log"`` is of both axes; ``unit`` is that of rewards.
+    """
+
+    comparison: Comparison
+    environment: str
+    title: str = ""
+    policies: Sequence[str] | None = None
+    scale: Literal["linear", "log y", "log"] = "linear"
+    quantity: Quantity = "cumulative"
+    unit: str = "units of reward"
+
+    @property
+    def names(self) -> list[str]:
+        """The policies to draw, in order."""
+        if self.policies is not None:
+            return list(self.policies)
+        here = {run.policy for run in self.comparison.runs if run.environment == self.environment}
+        return [name for name in self.comparison.policies if name in here]
+
+    def curve(self, policy: str) -> tuple[Floats, Floats, Floats]:
+        """Rounds, mean and half-width of the 95 % band of what the panel shows of a policy."""
+        if self.quantity == "cumulative":
+            rounds, mean, half = self.comparison.curves(policy, self.environment)
+            return rounds.astype(np.float64), mean, half
+        return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
 
 
 def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = "") -> None:
     """Write a figure of mean cumulative regret with 95 % confidence bands; the suffix says PNG or SVG.
 
-    One row of panels per environment: a linear scale on the left, and a logarithmic one on the right, where
-    low curves can be told apart.
+    Bands are drawn from 4 replications on. One row of panels per environment: a linear scale on the left, and a
+    logarithmic one on the right, where low curves can be told apart.
 
     >>> import tempfile, pathlib
     >>> from tensorbandits.sim.compare import Run
@@ -39,46 +80,82 @@ def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = 
     ...     pathlib.Path(folder, "regret.png").stat().st_size > 10_000
     True
     """
+    several = len(comparison.environments) > 1
+    rows = [
+        [
+            Panel(comparison, environment, environment if several else "linear scale"),
+            Panel(comparison, environment, "logarithmic scale", scale="log y"),
+        ]
+        for environment in comparison.environments
+    ]
+    plot_panels(rows, path, title)
+
+
+def plot_panels(
+    rows: Sequence[Sequence[Panel]], path: str | PathLike[str], title: str = "", *, separate: bool = False
+) -> None:
+    """Write a figure with a grid of panels and one legend; a policy looks the same in all of them.
+
+    With ``separate`` each panel has a legend of its own, for panels that have no policy in common.
+    """
     check_installed("drawing a figure", "matplotlib")
     from matplotlib.figure import Figure
 
-    count = len(comparison.environments)
-    figure = Figure(figsize=(11, 4.6 * count + 0.9), layout="constrained")
-    panels = figure.subplots(count, 2, squeeze=False)
-    for environment, (linear, logarithmic) in zip(comparison.environments, panels, strict=True):
-        _draw(comparison, environment, linear)
-        _draw(comparison, environment, logarithmic)
-        linear.set_ylim(bottom=0)
-        linear.yaxis.set_major_formatter("{x:,.0f}")
-        logarithmic.set_ylim(*_limits(comparison, environment))
-        logarithmic.set_yscale("log")
-        linear.set_title(environment if count > 1 else "linear scale", fontsize=10)
-        logarithmic.set_title("logarithmic scale", fontsize=10)
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
+    columns = max(len(row) for row in rows)
+    names = list(dict.fromkeys(name for row in rows for panel in row for name in panel.names))
+    lines = 0 if separate else -(-len(names) // 3)
+    figure = Figure(figsize=(5.5 * columns, 4.3 * len(rows) + 0.5 + 0.25 * lines), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    handles: dict[str, Artist] = {}
+    for panels, axes_row in zip(rows, grid, strict=True):
+        for axes in axes_row[len(panels) :]:
+            axes.set_visible(False)
+        for panel, axes in zip(panels, axes_row, strict=False):
+            _draw(panel, panel.names if separate else names, axes)
+            handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            if separate:
+                axes.legend(frameon=False, handlelength=4)
+    if not separate:
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False, handlelength=4
+        )
     if title:
         figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=150)
 
 
-def _draw(comparison: Comparison, environment: str, axes: Axes) -> None:
-    for i, policy in enumerate(comparison.policies):
-        rounds, mean, half = comparison.curves(policy, environment)
-        colour, style = _COLOURS[i % len(_COLOURS)], _STYLES[i % len(_STYLES)]
+def _draw(panel: Panel, names: Sequence[str], axes: Axes) -> None:
+    for policy in panel.names:
+        rounds, mean, half = panel.curve(policy)
+        i = names.index(policy)
+        colour, style = COLOURS[i % len(COLOURS)], _STYLES[i % len(_STYLES)]
         axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=policy, zorder=3)
-        low = np.maximum(mean - half, 1e-3 * mean)  # a band that reaches below 0 has no logarithm
-        axes.fill_between(rounds, low, mean + half, color=colour, alpha=0.18, linewidth=0)
+        if len(panel.comparison.select(policy, panel.environment)) >= _BAND:
+            low = np.maximum(mean - half, 1e-3 * mean)  # a band that reaches below 0 has no logarithm
+            axes.fill_between(rounds, low, mean + half, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel("round")
-    axes.set_ylabel("cumulative regret (units of reward)")
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_ylabel(f"{'cumulative regret' if panel.quantity == 'cumulative' else 'regret per round'} ({panel.unit})")
+    if panel.scale == "linear":
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}" if panel.quantity == "cumulative" else "{x:,g}")
+    else:
+        axes.set_ylim(*_limits(panel))
+        axes.set_yscale("log")
+    if panel.scale == "log":
+        axes.set_xscale("log")
+        last = max(panel.curve(policy)[0][-1] for policy in panel.names)
+        axes.set_xlim(left=max(1.0, min(10.0, last / 10), 1e-3 * last))
+    else:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title(panel.title, fontsize=10)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _limits(comparison: Comparison, environment: str) -> tuple[float, float]:
-    """The range of a logarithmic axis: from the least positive regret after 1 % of the rounds to the most."""
-    curves = [comparison.curves(policy, environment)[1] for policy in comparison.policies]
+def _limits(panel: Panel) -> tuple[float, float]:
+    """The range of a logarithmic axis: from the least positive value after 1 % of the rounds to the most."""
+    curves = [panel.curve(policy)[1] for policy in panel.names]
     late = np.concatenate([curve[len(curve) // 100 :] for curve in curves])
     positive = late[late > 0]
     return (0.7 * positive.min(), 1.5 * positive.max()) if positive.size else (0.1, 1.0)

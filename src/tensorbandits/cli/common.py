@@ -1,0 +1,56 @@
+"""What commands have in common: one line for an error or an interrupt, and a folder that can be written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def one_line_errors(out: Path | None = None) -> Iterator[None]:
+    """Turn errors that a user can mend into one line and exit code 2; an interrupt into one line and 130.
+
+    ``out`` is the folder that keeps what is finished, if any.
+    """
+    import typer
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "" if out is None else f": what is finished is in {out}; the same command again goes on from there"
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(2) from None
+
+
+def check_least(**options: tuple[int | None, int]) -> None:
+    """Refuse the first option that is below its least value; ``None`` was not given.
+
+    >>> check_least(rounds=(5, 1), seed=(None, 0))
+    """
+    for option, (value, least) in options.items():
+        if value is not None and value < least:
+            raise ValueError(f"--{option} is {value}; give {least} or more")
+
+
+def check_jobs(jobs: int | None) -> int:
+    """Return the number of processes; ``None`` is every core, or every worker of a cluster.
+
+    >>> check_jobs(None), check_jobs(2)
+    (-1, 2)
+    """
+    if jobs == 0:
+        raise ValueError("--jobs is 0; give 1 or more, or -1 for every core")
+    return -1 if jobs is None else jobs
+
+
+def check_out(out: Path) -> Path:
+    """Make the folder that ``--out`` names, and return it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"--out is {out}, which is or lies in a file; give a folder, or remove the file") from None
+    except OSError as error:
+        raise ValueError(f"--out is {out}, which cannot be made ({error.strerror}); give another folder") from None
+    return out

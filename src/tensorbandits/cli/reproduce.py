@@ -1,0 +1,49 @@
+"""``tensorbandits reproduce``: the paper's figures and tables, and an honest report."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add the command ``reproduce`` to the application."""
+    import typer
+
+    from tensorbandits.paper.reproduce import ITEMS
+
+    @app.command("reproduce")
+    def command(
+        items: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(ITEMS)}, or all (the default).")] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="Few replications, short horizons.")] = False,
+        replications: Annotated[int | None, typer.Option(help="Runs of each policy; 30, or 3 when quick.")] = None,
+        out: Annotated[Path | None, typer.Option(help="Folder for results and report.")] = None,
+        jobs: Annotated[int | None, typer.Option(help="Processes; every core here, every worker of a cluster.")] = None,
+        seed: Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")] = 0,
+        backend: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
+        address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
+    ) -> None:
+        """Run the paper's evaluation; write figures, tables and verdicts as HTML and Markdown."""
+        from tensorbandits.paper.reproduce import choose_items, reproduce
+
+        place = out or Path("out/reproduce-quick" if quick else "out/reproduce")
+        with one_line_errors(place):
+            check_least(replications=(replications, 1), seed=(seed, 0))
+            names = [item.name for item in choose_items(items or ["all"])]
+            paths = reproduce(
+                names,
+                check_out(place),
+                quick=quick,
+                replications=replications,
+                seed=seed,
+                n_jobs=check_jobs(jobs),
+                backend=backend,
+                address=address,
+                progress=True,
+                command=" ".join(["tensorbandits", *sys.argv[1:]]),
+            )
+            typer.echo(f"wrote {paths[0]} and {paths[1]}")

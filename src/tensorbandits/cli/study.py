@@ -1,0 +1,86 @@
+"""``tensorbandits study``: what a log of yours holds, and how the policies fare on it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add the command ``study`` to the application."""
+    import typer
+
+    @app.command("study")
+    def command(
+        log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row per event.")],
+        modes: Annotated[
+            str,
+            typer.Option(
+                help="Columns that make a combination: segment,offer,time:weekday,time:3h (times are binned)."
+            ),
+        ],
+        reward: Annotated[str, typer.Option(help="The column of rewards, for example clicks.")],
+        trials: Annotated[str | None, typer.Option(help="The column of trials, for example impressions.")] = None,
+        context: Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")] = "",
+        top: Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")] = "",
+        missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
+        min_count: Annotated[int, typer.Option(help="Cells with fewer rewards have none of their own.")] = 1,
+        shrinkage: Annotated[float, typer.Option(help="Rewards of the whole log that are mixed into each cell.")] = 0.0,
+        rank: Annotated[
+            int | None, typer.Option(help="What policies are told; by default what the log suggests.")
+        ] = None,
+        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
+        replications: Annotated[int, typer.Option(help="Runs of each policy.")] = 10,
+        out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
+        jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
+        seed: Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")] = 0,
+        backend: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
+        address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
+    ) -> None:
+        """Profile a log, run the policies on its rewards, and write a report as HTML and Markdown."""
+        from tensorbandits.study import read_log, study
+
+        with one_line_errors(out):
+            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), rank=(rank, 1))
+            found = read_log(log, _names(modes), reward, trials=trials, top=_top(top), missing=missing)
+            paths = study(
+                found,
+                check_out(out),
+                context=_names(context),
+                rank=rank,
+                rounds=rounds,
+                replications=replications,
+                min_count=min_count,
+                shrinkage=shrinkage,
+                seed=seed,
+                n_jobs=check_jobs(jobs),
+                backend=backend,
+                address=address,
+                progress=True,
+                command=" ".join(["tensorbandits", *sys.argv[1:]]),
+            )
+            typer.echo(f"wrote {paths[0]} and {paths[1]}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _top(text: str) -> int | dict[str, int] | None:
+    """Return what ``--top`` says: nothing, a number for all modes, or numbers by mode.
+
+    >>> _top("20"), _top("offer=20,segment=10"), _top("")
+    (20, {'offer': 20, 'segment': 10}, None)
+    """
+    if not text:
+        return None
+    if text.isdigit():
+        return int(text)
+    pairs = [part.rpartition("=") for part in _names(text)]
+    if not all(name and number.isdigit() for name, _, number in pairs):
+        raise ValueError(f"--top is {text!r}; give a number, or numbers by mode: offer=20,segment=10")
+    return {name: int(number) for name, _, number in pairs}

@@ -1,0 +1,118 @@
+"""What an item of the evaluation is: comparisons to run, as data, and a function that reads the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorbandits.report import Section
+from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.jobs import EnvironmentFactory
+from tensorbandits.sim.recipes import PolicyRecipe
+
+# The policies by the names that figures and tables give them. Without more words: the paper's values.
+THOMPSON = "Thompson sampling (ours)"
+ENSEMBLE = "ensemble sampling"
+ELIMINATION = "elimination"
+EPOCH_GREEDY = "epoch-greedy"
+UCB = "vectorized UCB"
+ESTR = "matricized ESTR"
+OURS = ", our defaults"
+TUNED = f"{ESTR}, radius tuned in hindsight"
+
+MULTIPLIERS = (0.01, 0.001)  # of ESTR's squared radius; theory has 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """One comparison: every policy in every environment.
+
+    >>> Study("small", {}, {}, 100).horizon
+    100
+    """
+
+    name: str
+    policies: Mapping[str, PolicyRecipe]
+    environments: Mapping[str, EnvironmentFactory]
+    horizon: int
+
+
+Results = Mapping[str, Comparison]  # by the name of the study
+
+
+@dataclass(frozen=True)
+class Item:
+    """A figure or table of the paper.
+
+    ``studies(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it. ``least`` is the
+    fewest replications from which anything can be said.
+    """
+
+    name: str
+    title: str
+    studies: Callable[[bool], Sequence[Study]]
+    analyse: Callable[[Results], Section]
+
+
+def tuned(multiplier: float) -> str:
+    """The name of ESTR with a multiplier of its squared radius.
+
+    >>> tuned(0.01)
+    'matricized ESTR, radius x 0.01'
+    """
+    return f"{ESTR}, radius x {multiplier:g}"
+
+
+def lineup(rank: int) -> dict[str, PolicyRecipe]:
+    """Return every policy, with the paper's values and with ours, told the rank.
+
+    >>> list(lineup(2))[:2]
+    ['Thompson sampling (ours)', 'ensemble sampling']
+    """
+    known = {"rank": rank}
+    paper = {"rank": rank, "paper": True}
+    return {
+        THOMPSON: PolicyRecipe("thompson", known),
+        ENSEMBLE: PolicyRecipe("ensemble", paper),
+        ENSEMBLE + OURS: PolicyRecipe("ensemble", known),
+        ELIMINATION: PolicyRecipe("elimination", paper),
+        ELIMINATION + OURS: PolicyRecipe("elimination", known),
+        EPOCH_GREEDY: PolicyRecipe("epoch-greedy", paper),
+        EPOCH_GREEDY + OURS: PolicyRecipe("epoch-greedy", known),
+        UCB: PolicyRecipe("ucb", {"paper": True}),
+        ESTR: PolicyRecipe("estr", paper),
+    } | {tuned(m): PolicyRecipe("estr", paper | {"multiplier": m}) for m in MULTIPLIERS}
+
+
+def choose(policies: Mapping[str, PolicyRecipe], *names: str) -> dict[str, PolicyRecipe]:
+    """Return some of the policies.
+
+    >>> list(choose(lineup(2), UCB))
+    ['vectorized UCB']
+    """
+    return {name: policies[name] for name in names}
+
+
+def merge(*comparisons: Comparison, until: int | None = None) -> Comparison:
+    """Return the runs of several comparisons as one, each cut after some rounds."""
+    runs = [run for comparison in comparisons for run in comparison.runs]
+    if until is not None:
+        runs = [
+            replace(run, rounds=run.rounds[: (k := int((run.rounds <= until).sum()))], regret=run.regret[:k])
+            for run in runs
+        ]
+    return Comparison(tuple(runs))
+
+
+def with_hindsight(comparison: Comparison) -> Comparison:
+    """Add, per environment, ESTR with the multiplier that turned out best, under the name ``TUNED``."""
+    runs = list(comparison.runs)
+    for environment in comparison.environments:
+        best = best_multiplier(comparison, environment)
+        runs += [replace(run, policy=TUNED) for run in comparison.select(tuned(best), environment)]
+    return Comparison(tuple(runs))
+
+
+def best_multiplier(comparison: Comparison, environment: str) -> float:
+    """The multiplier with the lowest mean final regret."""
+    return min(MULTIPLIERS, key=lambda m: float(comparison.at(tuned(m), environment).mean()))

@@ -1,0 +1,208 @@
+"""Table 1 and Theorems 1 to 3: the bounds as numbers, and the measured growth of regret beside their exponents."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits import theory
+from tensorbandits.paper.figure2 import HORIZON, QUICK, RANK, SETTINGS, world
+from tensorbandits.paper.item import (
+    ELIMINATION,
+    ENSEMBLE,
+    EPOCH_GREEDY,
+    ESTR,
+    THOMPSON,
+    UCB,
+    Item,
+    Results,
+    Study,
+    choose,
+    lineup,
+)
+from tensorbandits.report import Claim, Claims, Part, Picture, Section, Table, Text
+from tensorbandits.sim.plots import COLOURS
+
+Floats = NDArray[np.float64]
+
+SIGNAL = 0.5
+SIZES = (8, 10, 15, 20)
+P = 15  # of the growth in n
+FRACTIONS = (4, 2, 1)  # of the horizon
+BOUNDED = {EPOCH_GREEDY: "epoch-greedy", ELIMINATION: "elimination", UCB: "ucb", ESTR: "estr"}
+ANYTIME = (EPOCH_GREEDY, UCB, THOMPSON, ENSEMBLE)  # know no horizon: one run shows every n
+SHOWN = (*BOUNDED, ENSEMBLE, THOMPSON)
+
+
+def studies(quick: bool) -> list[Study]:
+    """Sizes at one horizon; and for policies that plan for a horizon, horizons at one size."""
+    policies = lineup(RANK)
+    horizon = QUICK if quick else HORIZON
+    planned = choose(policies, *(name for name in SHOWN if name not in ANYTIME))
+    return [
+        Study("table1-p", choose(policies, *SHOWN), dict(world(p, SIGNAL) for p in SIZES), horizon),
+        *(
+            Study(f"table1-n-{part}", planned, dict([world(P, SIGNAL)]), horizon // part)
+            for part in FRACTIONS
+            if part > 1
+        ),
+    ]
+
+
+def analyse(results: Results) -> Section:
+    """Bounds, growth and claims."""
+    sizes = results["table1-p"]
+    horizon = int(sizes.runs[0].rounds[-1])
+    horizons = [horizon // part for part in FRACTIONS]
+    by_n = {name: growth_in_n(results, name, horizons) for name in SHOWN}
+    by_p = {name: np.array([sizes.at(name, world(p, SIGNAL)[0]) for p in SIZES]) for name in SHOWN}
+    parts: list[Part] = [
+        Text(
+            "Table 1 gives rates up to constants and logarithms, for p and n without bound. As numbers, with every "
+            "constant 1, they order nothing at these sizes, and the theorems' bounds with their own constants exceed "
+            "the regret that uniform play would have."
+        ),
+        _bounds_table(horizon),
+        Text(
+            f"Measured growth: the slope of log regret on log n (p = {P}, n = "
+            f"{', '.join(f'{n:,}' for n in horizons)}) and on log p (n = {horizon:,}, p = "
+            f"{', '.join(map(str, SIZES))}), w = {SIGNAL:g}, fitted within each replication, mean and 95 % interval. "
+            "Beside it the exponents of the leading term and, for p, of the first term too, which dominates as long "
+            "as n is below it."
+        ),
+        Picture("table1", lambda path: _figure(by_n, by_p, horizons, path), "Measured growth, and the fitted slopes."),
+        _growth_table(by_n, by_p, horizons),
+        Claims([_slower(by_n, horizons), _faster(by_p)]),
+    ]
+    return Section("Table 1: bounds and growth", parts)
+
+
+def growth_in_n(results: Results, name: str, horizons: list[int]) -> Floats:
+    """Final regrets by horizon and replication, from runs planned for each horizon where the policy plans."""
+    sizes, here = results["table1-p"], world(P, SIGNAL)[0]
+    if name in ANYTIME:
+        return np.array([sizes.at(name, here, n) for n in horizons])
+    planned = [results[f"table1-n-{part}"].at(name, here) for part in FRACTIONS if part > 1]
+    return np.array([*planned, sizes.at(name, here)])
+
+
+def slopes(regrets: Floats, x: list[int] | tuple[int, ...]) -> Floats:
+    """The slope of log regret on log x in each replication.
+
+    >>> slopes(np.array([[1.0], [4.0], [16.0]]), [1, 2, 4]).tolist()
+    [2.0]
+    """
+    centred = np.log(x) - np.log(x).mean()
+    return np.asarray(centred @ np.log(np.maximum(regrets, 1e-12)) / (centred @ centred))
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """The mean and the half-width of Student's 95 % interval."""
+    if len(values) < 2:
+        return float(values.mean()), math.nan
+    from scipy import stats
+
+    return float(values.mean()), float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+
+
+def _bounds_table(horizon: int) -> Table:
+    rows = []
+    for p, signal in SETTINGS:
+        shape, sigma = (p, p, p), [signal * p**1.5] * 3
+        rates = [theory.table1_bound(BOUNDED[name], shape, horizon) for name in BOUNDED]
+        theorems = [
+            theory.elimination_bound(shape, RANK, horizon, sigma),
+            theory.epoch_greedy_bound(shape, RANK, horizon),
+            theory.thompson_bayes_bound(shape, horizon),
+        ]
+        rows.append([world(p, signal)[0], *(f"{value:,.0f}" for value in (*rates, *theorems))])
+    header = ["setting", *(f"rate of {name}" for name in BOUNDED), "Theorem 1", "Theorem 2", "Theorem 3"]
+    return Table(header, rows, f"The bounds as numbers, n = {horizon:,}; Theorem 3 is for rewards within 0 and 1")
+
+
+def _growth_table(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int]) -> Table:
+    rows = []
+    for name in SHOWN:
+        in_n, in_p = interval(slopes(by_n[name], horizons)), interval(slopes(by_p[name], SIZES))
+        first, second, third = theory.table1_exponents(BOUNDED[name], 3) if name in BOUNDED else (None, None, None)
+        rows.append(
+            [
+                name,
+                _show(in_n),
+                "–" if third is None else f"{third:.2f}",
+                _show(in_p),
+                "–" if second is None else f"{second:.2f}",
+                "–" if first is None else f"{first:.2f}",
+            ]
+        )
+    header = ["policy", "measured in n", "theory", "measured in p", "theory, leading term", "theory, first term"]
+    return Table(header, rows, "Exponents")
+
+
+def _show(value: tuple[float, float]) -> str:
+    return f"{value[0]:.2f}" if math.isnan(value[1]) else f"{value[0]:.2f} ± {value[1]:.2f}"
+
+
+def _slower(by_n: dict[str, Floats], horizons: list[int]) -> Claim:
+    """Does regret grow in n no faster than the bounds say?"""
+    found = {name: interval(slopes(by_n[name], horizons)) for name in BOUNDED}
+    above = [name for name, (mean, _) in found.items() if mean > theory.table1_exponents(BOUNDED[name], 3)[2]]
+    return Claim(
+        "Regret grows in n with the exponents of Table 1 at most",
+        "Table 1",
+        "does not hold here" if above else "holds",
+        "; ".join(
+            f"{name}: {_show(value)} (theory {theory.table1_exponents(BOUNDED[name], 3)[2]:.2f})"
+            for name, value in found.items()
+        ),
+        "slopes with 95 % intervals",
+        f"Bounds are for n far above the first term; here {', '.join(above)} still "
+        f"explore{'s' if len(above) == 1 else ''}, at a cost that is the same each round."
+        if above
+        else "",
+    )
+
+
+def _faster(by_p: dict[str, Floats]) -> Claim:
+    """Does elimination depend less on p than UCB and ESTR?"""
+    found = {name: interval(slopes(by_p[name], SIZES)) for name in (ELIMINATION, EPOCH_GREEDY, UCB, ESTR)}
+    holds = all(found[low][0] < found[UCB][0] for low in (ELIMINATION, EPOCH_GREEDY))
+    return Claim(
+        "The tensor policies' regret depends less on p than that of UCB",
+        "Table 1 and Section 5",
+        "holds" if holds else "does not hold here",
+        "; ".join(f"{name}: {_show(value)}" for name, value in found.items()),
+        "slopes with 95 % intervals",
+        ""
+        if holds
+        else "Where a policy only explores, its regret per round is the mean gap, which hardly grows with p.",
+    )
+
+
+def _figure(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    axes_n, axes_p = figure.subplots(1, 2)
+    for x, values, axes, label in ((horizons, by_n, axes_n, "rounds n"), (SIZES, by_p, axes_p, "levels per mode p")):
+        for colour, marker, name in zip(COLOURS, "osD^vP", SHOWN, strict=False):
+            mean = values[name].mean(axis=1)
+            error = np.array([interval(row)[1] for row in values[name]])
+            axes.errorbar(x, mean, error, color=colour, marker=marker, capsize=3, linewidth=1.4, label=name)
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="final regret (units of reward)")
+        axes.set_xticks(x, [f"{value:,}" for value in x])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    axes_n.set_title(f"growth in n, p = {P}, w = {SIGNAL:g}", fontsize=10)
+    axes_p.set_title(f"growth in p, n = {horizons[-1]:,}, w = {SIGNAL:g}", fontsize=10)
+    handles, names = axes_n.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("Table 1: measured growth with 95 % confidence intervals", fontsize=12)
+    figure.savefig(path, dpi=150)
+
+
+ITEM = Item("table1", "Bounds and growth", studies, analyse)

@@ -1,0 +1,253 @@
+"""Reports: sections of text, tables, figures and claims, written as one HTML file and a Markdown twin.
+
+The HTML file holds everything it shows, so it can be mailed, archived, and opened without a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tensorbandits.sim.compare import markdown_table
+
+_NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")
+Verdict = Literal["holds", "does not hold here", "not decided"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, or a list when its lines start with ``- ``; in both `` `code` `` and ``**bold**`` are marked.
+
+    >>> Text("regret is **lower**").markdown()
+    'regret is **lower**'
+    """
+
+    words: str
+
+    def markdown(self) -> str:
+        """The words as they are."""
+        return self.words
+
+    def html(self) -> str:
+        """The words as a paragraph or a list."""
+        if self.words.startswith("- "):
+            return "<ul>" + "".join(f"<li>{_inline(line[2:])}</li>" for line in self.words.splitlines()) + "</ul>"
+        return f"<p>{_inline(self.words)}</p>"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A command, or other text to be shown as it is."""
+
+    words: str
+
+    def markdown(self) -> str:
+        """A fenced block."""
+        return f"```console\n{self.words}\n```"
+
+    def html(self) -> str:
+        """A preformatted block."""
+        return f"<pre>{html.escape(self.words)}</pre>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column is text and whose others are numbers, as text.
+
+    >>> print(Table(["policy", "regret"], [["ucb", "12"]]).markdown())
+    | policy | regret |
+    |:--|--:|
+    | ucb | 12 |
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def markdown(self) -> str:
+        """The table, below its caption."""
+        table = markdown_table(self.header, self.rows)
+        return f"{self.caption}\n\n{table}" if self.caption else table
+
+    def html(self) -> str:
+        """The table, with its caption."""
+        caption = f"<caption>{_inline(self.caption)}</caption>" if self.caption else ""
+        words = [not all(_NUMBER.match(row[i]) for row in self.rows) for i in range(len(self.header))]
+        head, *rows = (
+            "".join(
+                f"<{tag}{' class=words' if left else ''}>{_inline(cell)}</{tag}>"
+                for cell, left in zip(row, words, strict=True)
+            )
+            for tag, row in (("th", self.header), *(("td", row) for row in self.rows))
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: ``draw(path)`` writes it as PNG. ``name`` becomes the name of its file."""
+
+    name: str
+    draw: Callable[[Path], None]
+    caption: str
+
+    def markdown(self) -> str:
+        """A reference to the file beside the report."""
+        return f"![{_plain(self.caption)}](figures/{self.name}.png)\n\n*{_plain(self.caption)}*"
+
+    def html(self, folder: Path | None = None) -> str:
+        """The picture itself, inside the page."""
+        data = (folder / "figures" / f"{self.name}.png").read_bytes() if folder else b""
+        source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+        alt = html.escape(_plain(self.caption), quote=True)
+        return f'<figure><img alt="{alt}" src="{source}"><figcaption>{_inline(self.caption)}</figcaption></figure>'
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, what was measured of it, and whether it holds here; why, in a sentence, when it does not.
+
+    >>> Claim("a is below b", "Section 5", "holds", "1 against 2", "t = 9").verdict
+    'holds'
+    """
+
+    words: str
+    source: str
+    verdict: Verdict
+    measured: str
+    test: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims, as a table."""
+
+    claims: Sequence[Claim]
+
+    def markdown(self) -> str:
+        """A list: tables of long sentences are hard to read as plain text."""
+        return "\n".join(self._line(claim) for claim in self.claims)
+
+    def _line(self, claim: Claim) -> str:
+        test = f" ({claim.test})" if claim.test else ""
+        why = f" {claim.why}" if claim.why else ""
+        return f"- **{claim.verdict}**: {claim.words} [{claim.source}]. Measured: {claim.measured}{test}.{why}"
+
+    def html(self) -> str:
+        """A table with the verdicts in colour and in words."""
+        rows = []
+        for claim in self.claims:
+            kind = {"holds": "yes", "does not hold here": "no"}.get(claim.verdict, "open")
+            why = f"<br><small>{_inline(claim.why)}</small>" if claim.why else ""
+            test = f"<br><small>{_inline(claim.test)}</small>" if claim.test else ""
+            rows.append(
+                f'<tr><td><span class="{kind}">{claim.verdict}</span></td><td>{_inline(claim.words)}<br>'
+                f"<small>{_inline(claim.source)}</small></td><td>{_inline(claim.measured)}{test}{why}</td></tr>"
+            )
+        head = "<tr><th>verdict</th><th>claim</th><th>measured</th></tr>"
+        return (
+            f'<div class="wide"><table class="claims"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+        )
+
+
+Part = Text | Code | Table | Picture | Claims
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    title: str
+    parts: Sequence[Part] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A title and sections; :func:`write` makes the files.
+
+    >>> import tempfile
+    >>> report = Report("Small", [Section("One", [Text("words")])])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write(report, folder)]
+    ['report.html', 'report.md']
+    """
+
+    title: str
+    sections: Sequence[Section]
+
+
+def write(report: Report, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Write ``report.html``, ``report.md`` and ``figures/`` into a folder, and return the first two."""
+    place = Path(folder)
+    (place / "figures").mkdir(parents=True, exist_ok=True)
+    for picture in (part for section in report.sections for part in section.parts if isinstance(part, Picture)):
+        picture.draw(place / "figures" / f"{picture.name}.png")
+    paths = place / "report.html", place / "report.md"
+    paths[0].write_text(_page(report, place), encoding="utf-8")
+    paths[1].write_text(_markdown(report), encoding="utf-8")
+    return paths
+
+
+def _markdown(report: Report) -> str:
+    blocks = [f"# {report.title}"]
+    for section in report.sections:
+        blocks += [f"## {section.title}", *(part.markdown() for part in section.parts)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _page(report: Report, folder: Path) -> str:
+    links = "".join(
+        f'<li><a href="#{_anchor(section.title)}">{_inline(section.title)}</a></li>' for section in report.sections
+    )
+    body = "".join(_section(section, folder) for section in report.sections)
+    title = html.escape(report.title)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><h1>{title}</h1><nav><ul>{links}</ul></nav>{body}</body></html>\n"
+    )
+
+
+def _section(section: Section, folder: Path) -> str:
+    parts = "".join(part.html(folder) if isinstance(part, Picture) else part.html() for part in section.parts)
+    return f'<section id="{_anchor(section.title)}"><h2>{_inline(section.title)}</h2>{parts}</section>'
+
+
+def _inline(words: str) -> str:
+    """Escape words, and mark code and bold."""
+    text = html.escape(words, quote=False)
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+
+
+def _plain(words: str) -> str:
+    return words.replace("`", "").replace("**", "")
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; padding-bottom: .2rem; }
+nav ul { columns: 2; padding-left: 1.2rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
+caption { text-align: left; padding-bottom: .3rem; font-weight: 600; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top; }
+th.words, td.words { text-align: left; } th { background: #f2f2f2; }
+table.claims th, table.claims td { text-align: left; } small { color: #444; }
+.yes, .no, .open { white-space: nowrap; font-weight: 600; padding: .05rem .45rem; border-radius: .25rem; }
+.yes { background: #d5efe6; color: #00513b; } .no { background: #fbe0cf; color: #7a3200; }
+.open { background: #e8e8e8; color: #333; }
+figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; } figcaption { font-size: .92rem; color: #333; }
+pre, code { background: #f4f4f4; font: .9em ui-monospace, monospace; } pre { padding: .6rem; overflow-x: auto; }
+"""

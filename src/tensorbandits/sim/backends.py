@@ -1,0 +1,293 @@
+"""Where jobs run: in processes of this machine, or on the workers of a Dask or Ray cluster.
+
+joblib does the work everywhere. Each back end here says how to reach the workers, hands joblib's own back end over, and
+puts away what it started.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import warnings
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from numbers import Integral
+from typing import Any
+
+from tensorbandits.checks import check_installed
+from tensorbandits.sim.digests import source_digest
+from tensorbandits.sim.jobs import Job, Run, run_job
+from tensorbandits.sim.plan import software
+
+_PATIENCE = 20  # seconds to wait for a cluster to answer
+
+
+def check_backend(backend: str, address: str | None, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` as an int or ``None``, if the three go together."""
+    if backend not in _BACKENDS:
+        raise ValueError(f"backend is {backend!r}; allowed are {', '.join(map(repr, _BACKENDS))}")
+    if address is not None and not isinstance(address, str):
+        raise TypeError(f"address is {address!r}; give a string, for example 'tcp://10.0.0.1:8786', or None")
+    if address is not None and backend == "local":
+        raise ValueError(f"address is {address!r}, but the backend is 'local'; give backend='dask' or backend='ray'")
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs is {n_jobs!r}; give a number of processes of at least 1, or -1 for every core")
+    return int(n_jobs)
+
+
+def run_jobs(
+    jobs: Iterable[Job], n_jobs: int | None = None, *, backend: str = "local", address: str | None = None
+) -> Iterator[Run]:
+    """Run jobs, ``n_jobs`` at a time, and yield each result as it is ready, in any order.
+
+    ``n_jobs``, ``backend`` and ``address`` are those of :func:`compare`.
+
+    >>> list(run_jobs([]))
+    []
+    """
+    workers = check_backend(backend, address, n_jobs)
+    check_installed("running a comparison", "joblib", "threadpoolctl")
+    waiting = list(jobs)
+    if not waiting:
+        return
+    from joblib import delayed
+
+    with _BACKENDS[backend](workers, address, len(waiting)) as parallel:
+        calls = (
+            (delayed(_run_near)(job, os.getpid()) for job in waiting)
+            if backend == "local"
+            else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
+        )
+        with _quietly_closing(parallel(calls)) as runs:
+            try:
+                for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
+                    yield run
+            except Exception as error:
+                if backend != "local":
+                    error.add_note(
+                        f"on the {backend} cluster: runs that were finished are kept if a folder was given; "
+                        "every worker needs the same Python and packages as here, tensorbandits among them"
+                    )
+                raise
+
+
+def _run_near(job: Job, parent: int) -> Run:
+    """Run a job in a process of this machine, which is not to outlive the one that asked for it."""
+    if os.getppid() == parent:
+        _follow(parent)
+    return run_job(job)
+
+
+@functools.cache
+def _follow(parent: int) -> None:
+    """End this process soon after its parent, even if that was killed and could end nobody."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_far(job: Job, versions: dict[str, str], source: str) -> Run:
+    """Run a job where other software could be installed than where the comparison was asked for."""
+    here = software()
+    other = [f"{name} {here[name]} instead of {version}" for name, version in versions.items() if here[name] != version]
+    if other or source_digest() != source:
+        what = ", ".join(other) or f"another state of tensorbandits {here['tensorbandits']}"
+        raise RuntimeError(
+            f"a worker of the cluster has {what}, which can give other numbers; install the same there as here"
+        )
+    return run_job(job)
+
+
+@contextmanager
+def _quietly_closing(runs: Any) -> Iterator[Any]:
+    """Close a generator of joblib; that not all of it was wanted is no reason to warn."""
+    try:
+        yield runs
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*tasks (have been successfully executed|which were still being)")
+            runs.close()
+
+
+@contextmanager
+def _local(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
+    from joblib import Parallel
+
+    yield Parallel(n_jobs=workers or 1, backend="loky", batch_size=1, return_as="generator_unordered")
+
+
+# Dask
+
+
+@contextmanager
+def _dask(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
+    check_installed("backend='dask'", "dask", "distributed", extra="dask")
+    from joblib import Parallel
+
+    with _dask_client(workers, address) as client:
+        if not client.ncores():
+            try:
+                client.wait_for_workers(1, timeout=_PATIENCE)
+            except TimeoutError:
+                raise ConnectionError(
+                    f"the Dask cluster at {client.scheduler.address} has no workers; start some with: "
+                    f"dask worker {client.scheduler.address}"
+                ) from None
+        cores = sum(client.ncores().values())
+        # Dask itself decides where jobs run. A limit below its cores is kept by handing over no more than that.
+        limit = cores if workers is None or workers < 0 else min(workers, cores)
+        backend = _dask_backend()(client=client)
+        yield Parallel(
+            n_jobs=cores,
+            backend=backend,
+            batch_size=1,
+            pre_dispatch=limit if limit < cores else 2 * cores,
+            return_as="generator_unordered",
+        )
+
+
+@contextmanager
+def _dask_client(workers: int | None, address: str | None) -> Iterator[Any]:
+    """A client of the scheduler at the address, else the one in use, else one of a cluster of our own."""
+    dask, distributed = import_module("dask"), import_module("distributed")
+    address = address or dask.config.get("scheduler-address", None)
+    if address is None:
+        try:
+            client = distributed.get_client()
+        except ValueError:
+            from joblib import cpu_count
+
+            processes = cpu_count() if workers is None or workers < 0 else workers
+            with (
+                distributed.LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=":0") as cluster,
+                distributed.Client(cluster, set_as_default=False) as client,
+            ):
+                yield client
+        else:
+            yield client
+        return
+    try:
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address!r} ({error}); give the address that `dask scheduler` prints, "
+            "for example 'tcp://10.0.0.1:8786', and see that this machine may reach it"
+        ) from error
+    with client:
+        yield client
+
+
+class _Lost:
+    """Stands for the result of a job that no worker gave, and says why."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _dask_backend() -> Callable[..., Any]:
+    from joblib._dask import DaskDistributedBackend
+
+    class Backend(DaskDistributedBackend):  # type: ignore[misc]
+        """joblib's back end, which waits for ever for a job whose worker died: nobody tells it. This one does."""
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            def tell(future: Any) -> None:
+                error = future.exception()
+                if error is not None and callback is not None:
+                    callback(_Lost(error))
+
+            future = super().submit(func, callback)
+            future.add_done_callback(tell)
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, (_Lost, CancelledError)):
+                error = out.error if isinstance(out, _Lost) else out
+                raise RuntimeError(
+                    f"the Dask cluster lost a job: {error!r}; see the logs of its scheduler and of its workers, which "
+                    "may lack memory"
+                ) from error
+            return super().retrieve_result_callback(out)
+
+    return Backend
+
+
+# Ray
+
+
+@contextmanager
+def _ray(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
+    check_installed("backend='ray'", "ray", extra="ray")
+    import joblib.pool
+    from joblib import Parallel
+
+    with _ray_connection(workers, address) as ray:
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        limit = max(1, cores if workers is None or workers < 0 else min(workers, cores))
+        before = joblib.pool.PicklingPool.__bases__  # which Ray's back end replaces, for whoever comes next too
+        try:
+            yield Parallel(
+                n_jobs=min(limit, max(2, count)),
+                backend=_ray_backend()(ray_remote_args={"num_cpus": 1}),
+                batch_size=1,
+                return_as="generator_unordered",
+            )
+        finally:
+            joblib.pool.PicklingPool.__bases__ = before
+
+
+@contextmanager
+def _ray_connection(workers: int | None, address: str | None) -> Iterator[Any]:
+    """Ray as it is connected, else connected to the address or to a cluster of our own for as long as needed."""
+    import ray
+
+    if ray.is_initialized():
+        if address not in (None, "auto"):
+            raise ValueError(
+                f"address is {address!r}, but this process is already connected to a Ray cluster; leave out the "
+                "address to use that one, or call ray.shutdown() first"
+            )
+        yield ray
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        quiet |= {"include_dashboard": False, "num_cpus": workers if workers and workers > 0 else None}
+    try:
+        ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConnectionError(
+            f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints, for "
+            "example '10.0.0.1:6379', or 'ray://10.0.0.1:10001', and see that this machine may reach it"
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _ray_backend() -> Callable[..., Any]:
+    from ray.util.joblib.ray_backend import RayBackend
+
+    class Backend(RayBackend):
+        """Ray's back end, which does give each result as it comes, though it inherits to say that it does not."""
+
+        supports_return_generator = True
+
+    return Backend
+
+
+_BACKENDS: dict[str, Callable[[int | None, str | None, int], AbstractContextManager[Any]]] = {
+    "local": _local,
+    "dask": _dask,
+    "ray": _ray,
+}

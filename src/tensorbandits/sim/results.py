@@ -1,0 +1,198 @@
+"""Results on disk: one Parquet file per run, kept apart by everything that decides it.
+
+A results folder holds
+
+- ``comparison.json``: the last comparison, with its settings and the file of each of its runs,
+- ``runs/<name>/<replication>.parquet``: the regret of a run, and beside it ``settings.json`` in words,
+- ``times.jsonl``: the seconds of each run, apart, because they differ from time to time.
+
+``<name>`` ends in a digest of the settings and of the code, so that other settings never meet in one place. Only the
+process that compares writes here, each file under another name first: whatever is there is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.checks import check_installed
+from tensorbandits.sim.jobs import Floats, Ints, Job, Run, one_thread
+from tensorbandits.sim.plan import Key, Plan, circumstances
+
+_DIGEST = b"tensorbandits"  # the key under which a file holds the digest of its run
+
+
+class ResultsFolder:
+    """The results of one comparison in a folder: what is there already, what is missing, and where more goes.
+
+    >>> import tempfile
+    >>> from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
+    >>> job = Job("world", "ucb", 0, PaperWorld(p=2), PolicyRecipe("ucb"), horizon=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = ResultsFolder(folder, [job])
+    ...     results.write(Run("world", "ucb", 0, np.array([1, 3]), np.array([0.5, 1.5]), 0.1))
+    ...     [run.final for run in ResultsFolder(folder, [job]).kept()], read_runs(folder)[0].seconds
+    ([1.5], 0.1)
+    """
+
+    def __init__(self, folder: str | PathLike[str], jobs: Sequence[Job]) -> None:
+        check_installed("keeping results in a folder", "pyarrow", "threadpoolctl")
+        self.folder = _check_folder(folder)
+        self._jobs = {(job.environment, job.policy, job.replication): job for job in jobs}
+        with one_thread():  # as in the workers: more threads may round otherwise
+            plan = Plan(jobs)
+        self._entries = plan.entries
+        for name, settings in plan.settings.items():
+            place = self.folder / "runs" / name
+            place.mkdir(parents=True, exist_ok=True)
+            if not (place / "settings.json").exists():
+                _write_json(place / "settings.json", settings | circumstances())
+        replications = len({job.replication for job in jobs})
+        listing = {"runs": self._listing()}
+        _write_json(self.folder / "comparison.json", plan.summary(replications) | circumstances() | listing)
+        self._runs = _read(self.folder, self._entries)
+
+    def kept(self) -> list[Run]:
+        """Return the runs of this comparison that are there already."""
+        return list(self._runs.values())
+
+    def missing(self) -> list[Job]:
+        """Return the jobs whose runs are not there, or are damaged."""
+        return [job for key, job in self._jobs.items() if key not in self._runs]
+
+    def write(self, run: Run) -> None:
+        """Put a finished run in its place, whole or not at all."""
+        import pyarrow
+        from pyarrow import parquet
+
+        file, known_by = self._entries[run.environment, run.policy, run.replication]
+        count = len(run.rounds)
+        columns = {
+            "environment": pyarrow.array([run.environment] * count, pyarrow.string()),
+            "policy": pyarrow.array([run.policy] * count, pyarrow.string()),
+            "replication": pyarrow.array(np.full(count, run.replication), pyarrow.int64()),
+            "round": pyarrow.array(run.rounds, pyarrow.int64()),
+            "regret": pyarrow.array(run.regret, pyarrow.float64()),
+        }
+        table = pyarrow.table(columns).replace_schema_metadata({_DIGEST: known_by})
+        path = self.folder / file
+        aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            parquet.write_table(table, aside, compression="zstd", write_page_checksum=True)
+            # The time first: a run that is there without it would stay without.
+            _append_line(self.folder / "times.jsonl", {"file": file, "seconds": run.seconds})
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def _listing(self) -> list[dict[str, Any]]:
+        return [
+            {"environment": world, "policy": policy, "replication": i, "file": file, "digest": known_by}
+            for (world, policy, i), (file, known_by) in sorted(self._entries.items(), key=self._order())
+        ]
+
+    def _order(self) -> Any:
+        """The order of the runs of a comparison: by environment, policy and replication, as they were given."""
+        worlds, policies = (list(dict.fromkeys(key[at] for key in self._entries)) for at in (0, 1))
+        return lambda item: (worlds.index(item[0][0]), policies.index(item[0][1]), item[0][2])
+
+
+def read_runs(folder: str | PathLike[str]) -> list[Run]:
+    """Return the runs of the last comparison in a results folder."""
+    check_installed("reading results from a folder", "pyarrow")
+    place = Path(folder)
+    try:
+        listed = json.loads((place / "comparison.json").read_text(encoding="utf-8"))["runs"]
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{place} holds no comparison; give the folder that was given to compare(.., folder=..)"
+        ) from None
+    entries = {
+        (entry["environment"], entry["policy"], entry["replication"]): (entry["file"], entry["digest"])
+        for entry in listed
+    }
+    found = _read(place, entries)
+    if len(found) < len(entries):
+        raise ValueError(
+            f"{len(entries) - len(found)} of the {len(entries)} runs of the comparison in {place} are missing or "
+            "damaged; run the same comparison again: it keeps the others and makes these"
+        )
+    return list(found.values())
+
+
+def _read(folder: Path, entries: Mapping[Key, tuple[str, str]]) -> dict[Key, Run]:
+    """The runs that are there, whole, and made by what the entries say."""
+    seconds = _read_times(folder / "times.jsonl")
+    runs = {}
+    for key, (file, known_by) in entries.items():
+        columns = _read_file(folder / file, known_by)
+        if columns is not None:
+            runs[key] = Run(*key, *columns, seconds.get(file, float("nan")))
+    return runs
+
+
+def _read_file(path: Path, known_by: str) -> tuple[Ints, Floats] | None:
+    """The rounds and regrets of a file; ``None`` without the file, or with one that is damaged or of another run."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            if (file.schema_arrow.metadata or {}).get(_DIGEST) != known_by.encode():
+                return None
+            table = file.read(columns=["round", "regret"], use_threads=False)
+        return table["round"].to_numpy(), table["regret"].to_numpy()
+    except (OSError, KeyError, pyarrow.ArrowException):
+        return None
+
+
+def _read_times(path: Path) -> dict[str, float]:
+    """The seconds by file; a line cut short is passed over."""
+    seconds = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+                seconds[entry["file"]] = float(entry["seconds"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return seconds
+
+
+def _append_line(path: Path, entry: Mapping[str, Any]) -> None:
+    """Add a line in one write, which does not mingle with those of another process; start afresh after half a line."""
+    with path.open("ab+", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        cut = end > 0 and (file.seek(end - 1), file.read(1))[1] != b"\n"
+        file.write((b"\n" if cut else b"") + json.dumps(entry).encode() + b"\n")
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file, whole or not at all, with a line for each key and for each entry of a list of objects."""
+    lines = [f"{json.dumps(key)}: {_json_lines(value)}" for key, value in content.items()]
+    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    aside.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    os.replace(aside, path)
+
+
+def _json_lines(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in value) + "\n]"
+    return json.dumps(value)
+
+
+def _check_folder(folder: str | PathLike[str]) -> Path:
+    place = Path(folder)
+    try:
+        (place / "runs").mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotADirectoryError(f"folder is {place}, which is or lies in a file; give a folder") from None
+    except OSError as error:
+        raise type(error)(f"folder is {place}, which cannot be made ({error.strerror}); give another folder") from None
+    return place

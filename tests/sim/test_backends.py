@@ -1,0 +1,230 @@
+"""The same comparison on one process, on two, and on real Dask and Ray clusters gives the same files, byte for byte."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.sim import backends
+from tensorbandits.sim.jobs import Job, one_thread
+from tensorbandits.sim.plan import software
+
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensorbandits[dask]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'tensorbandits[ray]'")
+
+POLICIES = {
+    "thompson": tb.PolicyRecipe("thompson"),
+    "ensemble": tb.PolicyRecipe("ensemble", {"rank": 2}),
+    "elimination": tb.PolicyRecipe("elimination", {"rank": 2}),
+    "epoch-greedy": tb.PolicyRecipe("epoch-greedy", {"paper": True, "rank": 2}),
+}
+ENVIRONMENTS = {"cube": tb.PaperWorld(p=4), "matrix": tb.PaperWorld(p=6, signal=0.8, order=2)}
+
+
+def sweep(folder, **where):
+    """The runs in the order of their arrival, and the bytes of each Parquet file."""
+    seen = []
+    tb.compare(POLICIES, ENVIRONMENTS, horizon=150, replications=2, folder=folder, progress=seen.append, **where)
+    return seen, {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.parquet")}
+
+
+def texts(made):
+    return [(name, str(item)) for name, item in made.items()]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    seen, files = sweep(tmp_path_factory.mktemp("one"))
+    assert len(seen) == len(files) == 16
+    return files
+
+
+@pytest.fixture(scope="module")
+def dask_cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    context = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield context
+    ray.shutdown()
+
+
+def test_two_processes_write_the_same_files(reference, tmp_path):
+    assert sweep(tmp_path, n_jobs=2)[1] == reference
+
+
+def test_dask_at_an_address_writes_the_same_files(reference, dask_cluster, tmp_path):
+    seen, files = sweep(tmp_path, backend="dask", address=dask_cluster.scheduler_address)
+    assert files == reference
+    assert len(seen) == 16
+    with pytest.raises(ValueError, match="No global client"):
+        distributed.get_client()
+
+
+def test_dask_uses_the_client_in_use_and_leaves_it_open(reference, dask_cluster, tmp_path):
+    with distributed.Client(dask_cluster) as client:
+        assert sweep(tmp_path, backend="dask", n_jobs=1)[1] == reference
+        assert client.status == "running"
+
+
+def test_dask_threads_write_the_same_files_and_lift_the_limit_on_threads(reference, tmp_path):
+    from threadpoolctl import threadpool_info
+
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0"
+    ) as cluster:
+        before = [library["num_threads"] for library in threadpool_info()]
+        assert sweep(tmp_path, backend="dask", address=cluster.scheduler_address)[1] == reference
+        assert one_thread.inside == 0
+        assert [library["num_threads"] for library in threadpool_info()][: len(before)] == before
+
+
+def test_ray_writes_the_same_files_and_leaves_joblib_as_it_was(reference, ray_cluster, tmp_path):
+    import joblib.pool
+
+    before = joblib.pool.PicklingPool.__bases__
+    seen, files = sweep(tmp_path, backend="ray")
+    assert files == reference
+    assert len(seen) == 16
+    assert joblib.pool.PicklingPool.__bases__ == before
+    assert ray.is_initialized()
+
+
+def test_ray_at_an_address_writes_the_same_files(reference, ray_cluster, tmp_path):
+    """From a process of its own: this one is connected already."""
+    code = f"""
+import tensorbandits as tb
+policies = {{name: tb.PolicyRecipe.parse(text) for name, text in {texts(POLICIES)}}}
+worlds = {{name: tb.PaperWorld.parse(text) for name, text in {texts(ENVIRONMENTS)}}}
+where = dict(backend="ray", address={ray_cluster.address_info["gcs_address"]!r})
+tb.compare(policies, worlds, horizon=150, replications=2, folder={str(tmp_path)!r}, **where)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.parquet")} == reference
+
+
+class Slow:
+    """An environment that takes its time, the longer the lower its number."""
+
+    def __call__(self, seed):
+        time.sleep(1.5 if seed == 0 else 0.0)
+        return tb.TensorEnvironment(np.eye(2), seed=seed)
+
+
+class Deadly:
+    def __call__(self, seed):
+        os._exit(3)
+
+
+def jobs(make, count=4):
+    return [Job("world", "ucb", i, make, tb.PolicyRecipe("ucb"), 5) for i in range(count)]
+
+
+def where(backend, request):
+    if backend == "dask":
+        return {"backend": "dask", "address": request.getfixturevalue("dask_cluster").scheduler_address}
+    if backend == "ray":
+        request.getfixturevalue("ray_cluster")
+    return {"backend": backend, "n_jobs": 2}
+
+
+@pytest.mark.parametrize("backend", ["local", "dask", "ray"])
+def test_each_result_comes_as_it_is_ready(backend, request):
+    assert (
+        next(iter(order := [run.replication for run in backends.run_jobs(jobs(Slow()), **where(backend, request))])) > 0
+    )
+    assert sorted(order) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_an_error_on_a_cluster_names_the_job(backend, request):
+    wrong = Job("world", "wrong", 0, tb.PaperWorld(p=3), lambda seed: tb.VectorizedUCB((2, 2)), 5)
+    with pytest.raises(ValueError, match="same shape") as caught:
+        list(backends.run_jobs([wrong] * 2, **where(backend, request)))
+    assert any("'wrong'" in note for note in caught.value.__notes__)
+    assert any("same Python and packages" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_other_software_on_a_worker_is_refused(backend, request, monkeypatch):
+    monkeypatch.setattr(backends, "software", lambda: software() | {"numpy": "1.0"})
+    with pytest.raises(RuntimeError, match=r"numpy .* instead of 1\.0.*install the same"):
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), **where(backend, request)))
+
+
+@pytest.mark.parametrize("backend", ["local", "dask", "ray"])
+def test_the_death_of_a_worker_is_an_error_and_no_hang(backend, request):
+    """Dask tries again on other workers, four in all."""
+    with pytest.raises(Exception, match=r"died|terminated|lost a job|KilledWorker"):
+        list(backends.run_jobs(jobs(Deadly(), 2), **where(backend, request)))
+
+
+def test_an_address_where_nobody_answers_is_named(monkeypatch):
+    monkeypatch.setattr(backends, "_PATIENCE", 1)
+    with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
+        list(backends.run_jobs(jobs(Slow()), backend="dask", address="tcp://127.0.0.1:9"))
+
+
+def test_a_second_ray_cluster_is_refused(ray_cluster):
+    with pytest.raises(ValueError, match=r"already connected.*ray\.shutdown"):
+        list(backends.run_jobs(jobs(Slow()), backend="ray", address="10.0.0.1:6379"))
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_missing_package_is_named_with_its_extra(backend, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed" if backend == "dask" else "ray", None)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'tensorbandits\[{backend}\]'"):
+        list(backends.run_jobs(jobs(Slow()), backend=backend))
+
+
+def test_a_wrong_backend_or_an_address_without_one_is_refused():
+    with pytest.raises(ValueError, match="'spark'; allowed are 'local', 'dask', 'ray'"):
+        tb.compare(POLICIES, ENVIRONMENTS, horizon=5, backend="spark")
+    with pytest.raises(ValueError, match="the backend is 'local'"):
+        tb.compare(POLICIES, ENVIRONMENTS, horizon=5, address="tcp://127.0.0.1:8786")
+
+
+def test_threads_are_limited_until_the_last_job_leaves():
+    """Whichever thread came first or goes last."""
+    import scipy.linalg  # noqa: F401  (so that nothing is loaded in between)
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [library["num_threads"] for library in threadpool_info()]
+
+    before = threads()
+    entered, leave = [threading.Event() for _ in range(3)], [threading.Event() for _ in range(3)]
+
+    def job(i):
+        with one_thread():
+            entered[i].set()
+            leave[i].wait(10)
+
+    workers = [threading.Thread(target=job, args=(i,)) for i in range(3)]
+    for i, worker in enumerate(workers):
+        worker.start()
+        entered[i].wait(10)
+        assert set(threads()) == {1}
+    for i in (1, 0):
+        leave[i].set()
+        workers[i].join()
+        assert set(threads()) == {1}
+    leave[2].set()
+    workers[2].join()
+    assert threads() == before
+    assert one_thread.inside == 0
+
+
+def test_leaving_early_stops_the_workers_without_a_warning():
+    stream = backends.run_jobs(jobs(tb.PaperWorld(p=2), 40), 2)
+    next(stream)
+    stream.close()

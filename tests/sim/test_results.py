@@ -1,0 +1,297 @@
+"""A results folder: every run once, never mixed, whole or not at all."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.sim import digests, plan
+from tensorbandits.sim.digests import digest, source_digest
+
+RECIPES = {"thompson": tb.PolicyRecipe("thompson"), "ucb": tb.PolicyRecipe("ucb")}
+WORLDS = {"three": tb.PaperWorld(p=3), "four": tb.PaperWorld(p=4)}
+
+
+def sweep(folder, policies=RECIPES, environments=WORLDS, **settings):
+    return tb.compare(policies, environments, folder=folder, **({"horizon": 60, "replications": 2} | settings))
+
+
+def files(folder):
+    return {path.relative_to(folder): path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    comparison = sweep(tmp_path)
+    assert comparison.kept == 0
+    return tmp_path, comparison
+
+
+def same(one, two):
+    for a, b in zip(one.runs, two.runs, strict=True):
+        assert (a.environment, a.policy, a.replication, a.seconds) == (
+            b.environment,
+            b.policy,
+            b.replication,
+            b.seconds,
+        )
+        assert np.array_equal(a.rounds, b.rounds)
+        assert np.array_equal(a.regret, b.regret)
+
+
+def test_the_same_comparison_again_only_reads(kept):
+    folder, first = kept
+    before = files(folder)
+    again = sweep(folder)
+    assert again.kept == 8
+    assert files(folder) == before
+    same(first, again)
+    same(first, tb.Comparison.read(folder))
+    same(first, tb.compare(RECIPES, WORLDS, horizon=60, replications=2, folder=folder, n_jobs=2))
+
+
+def test_any_tool_reads_the_files(kept):
+    folder, comparison = kept
+    frame = polars.read_parquet(folder / "runs" / "**" / "*.parquet")
+    assert frame.columns == ["environment", "policy", "replication", "round", "regret"]
+    assert len(frame) == 8 * 60
+    last = frame.filter(round=60, policy="ucb", environment="four").sort("replication")["regret"].to_list()
+    assert last == [run.final for run in comparison.select("ucb", "four")]
+
+
+def test_more_replications_only_add(kept):
+    folder, _ = kept
+    before = files(folder)
+    more = sweep(folder, replications=3)
+    assert more.kept == 8
+    assert {name: files(folder)[name] for name in before} == before
+    assert len(files(folder)) == 12
+    assert sweep(folder, replications=1).kept == 4
+    assert len(tb.Comparison.read(folder).runs) == 4
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"horizon": 61},
+        {"seed": 1},
+        {"policies": RECIPES | {"ucb": tb.PolicyRecipe("ucb", {"scale": 2.0})}},
+        {"environments": {"three": tb.PaperWorld(p=3, noise=0.5), "four": tb.PaperWorld(p=4, noise=0.5)}},
+    ],
+)
+def test_other_settings_are_kept_apart(kept, changed):
+    folder, first = kept
+    before = files(folder)
+    other = sweep(folder, **changed)
+    assert other.kept == (4 if "policies" in changed else 0)
+    assert {name: files(folder)[name] for name in before} == before
+    assert sweep(folder).kept == 8
+    same(first, tb.Comparison.read(folder))
+
+
+def test_other_code_is_kept_apart(kept, monkeypatch):
+    folder, _ = kept
+    monkeypatch.setattr(plan, "source_digest", lambda: "other")
+    assert sweep(folder).kept == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "removed", "of another run"])
+def test_a_damaged_file_is_made_again(kept, damage):
+    folder, first = kept
+    victim, other = sorted(folder.rglob("*.parquet"))[:2]
+    whole = victim.read_bytes()
+    if damage == "removed":
+        victim.unlink()
+    else:
+        at = len(whole) // 4
+        flipped = whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :]
+        texts = {"cut": whole[:-200], "empty": b"", "flipped": flipped, "of another run": other.read_bytes()}
+        victim.write_bytes(texts[damage])
+    with pytest.raises(ValueError, match="1 of the 8 runs"):
+        tb.Comparison.read(folder)
+    again = sweep(folder)
+    assert again.kept == 7
+    assert victim.read_bytes() == whole
+    assert [run.final for run in again.runs] == [run.final for run in first.runs]
+
+
+def test_lost_or_broken_times_lose_nothing_else(kept):
+    folder, first = kept
+    lines = (folder / "times.jsonl").read_text().splitlines()
+    (folder / "times.jsonl").write_text("\n".join([*lines[:-1], lines[-1][:15]]))
+    read = tb.Comparison.read(folder)
+    assert sum(np.isnan(run.seconds) for run in read.runs) == 1
+    assert sweep(folder, replications=3).kept == 8  # new lines start afresh after the broken one
+    assert sum(np.isnan(run.seconds) for run in tb.Comparison.read(folder).runs) == 1
+    (folder / "times.jsonl").unlink()
+    assert [run.final for run in sweep(folder).runs] == [run.final for run in first.runs]
+
+
+def test_what_was_run_is_said_in_words(kept):
+    folder, _ = kept
+    summary = json.loads((folder / "comparison.json").read_text())
+    assert (summary["horizon"], summary["replications"], summary["seed"]) == (60, 2, 0)
+    assert [world["made_by"] for world in summary["environments"]] == ["paper:p=3", "paper:p=4"]
+    assert summary["environments"][0]["shape"] == [3, 3, 3]
+    assert set(summary["versions"]) == {"python", "numpy", "scipy", "numba", "tensorbandits"}
+    assert len(summary["runs"]) == 8
+    for settings in folder.glob("runs/*/settings.json"):
+        said = json.loads(settings.read_text())
+        assert said["policy"]["arguments"]["shape"] == said["environment"]["shape"]
+    everything = "".join(path.read_text() for path in folder.rglob("*.json"))
+    assert os.uname().nodename not in everything
+    assert str(Path.home()) not in everything
+    assert str(folder) not in everything
+
+
+def test_runs_are_written_one_by_one(tmp_path):
+    """What is finished is there when the next one fails."""
+
+    def breaking(seed):
+        if seed == 2:
+            raise ValueError("the third world is broken")
+        return tb.PaperWorld(p=3)(seed)
+
+    seen = []
+
+    def stop(run):
+        seen.append(len(files(tmp_path)))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(tmp_path, environments=tb.PaperWorld(p=3), progress=stop)
+    assert seen == [1, 2, 3]
+    assert sweep(tmp_path, environments=tb.PaperWorld(p=3)).kept == 3
+    with pytest.raises(ValueError, match="third world"):
+        sweep(tmp_path, environments=breaking, replications=3)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize("maker", ["environment", "policy"])
+def test_what_ignores_its_seed_is_refused(tmp_path, maker):
+    policies = {"ucb": lambda seed: tb.VectorizedUCB((2, 2), seed=None if maker == "policy" else seed)}
+    with pytest.raises(ValueError, match=f"the {maker} .* each time it is made"):
+        sweep(
+            tmp_path,
+            policies,
+            lambda seed: tb.TensorEnvironment(np.eye(2), seed=None if maker == "environment" else seed),
+        )
+
+
+def test_what_cannot_be_told_apart_is_refused(tmp_path):
+    import threading
+
+    def world(seed):
+        made = tb.TensorEnvironment(np.eye(2), seed=seed)
+        made.lock = threading.Lock()
+        return made
+
+    with pytest.raises(TypeError, match=r"the environment 'environment' holds something.*leave out folder"):
+        sweep(tmp_path, {"ucb": tb.PolicyRecipe("ucb")}, world)
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("precious")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(NotADirectoryError, match="which is or lies in a file"):
+            sweep(place)
+    with pytest.raises(FileNotFoundError, match="holds no comparison"):
+        tb.Comparison.read(tmp_path)
+
+
+def test_two_processes_in_one_folder_do_no_harm(tmp_path):
+    code = (
+        "import tensorbandits as tb\n"
+        f"tb.compare({{'thompson': tb.PolicyRecipe('thompson')}}, tb.PaperWorld(p=3), horizon=300, replications=6, "
+        f"folder={str(tmp_path)!r})"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        assert process.communicate(timeout=120)[1] == ""
+        assert process.returncode == 0
+    assert len(tb.Comparison.read(tmp_path).runs) == 6
+
+
+class Mine(tb.VectorizedUCB):
+    bonus = 1.0
+
+
+def described():
+    """Digests of everything that a run may depend on, one per line."""
+    world = tb.TensorEnvironment(tb.paper_tensor(4, seed=1), context=(0,), context_weights=[np.arange(1, 5)], seed=1)
+    policy = Mine((4, 4, 4), context=(0,), seed=np.random.SeedSequence(3, spawn_key=(1,)))
+    values = [
+        world,
+        policy,
+        {"b", "a", "c"},
+        {"y": 1, "x": (2.5, None, b"z")},
+        lambda x: {x, "u", "v"},
+        Mine,
+        np.eye(3),
+    ]
+    return [digest(value) for value in values] + [source_digest()]
+
+
+def test_digests_are_the_same_in_another_process():
+    root = Path(__file__).resolve().parents[2]
+    code = "from tests.sim.test_results import described; print(described())"
+    for seed in ("1", "2"):
+        path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+        )
+        assert done.returncode == 0, done.stderr
+        assert re.findall(r"[0-9a-f]{32}", done.stdout) == described()
+
+
+def test_digests_tell_values_apart():
+    def make(bonus):
+        return type("Other", (tb.VectorizedUCB,), {"bonus": bonus, "__module__": "somewhere"})
+
+    pairs = [
+        (1, 1.0),
+        (1, True),
+        ("1", b"1"),
+        ((1, 2), [1, 2]),
+        ([1, [2]], [[1], 2]),
+        (["ab", "c"], ["a", "bc"]),
+        (np.zeros(4), np.zeros((2, 2))),
+        (np.zeros(2), np.zeros(2, dtype=np.float32)),
+        (np.random.default_rng(1), np.random.default_rng(2)),
+        (np.random.SeedSequence(1), np.random.SeedSequence(1, spawn_key=(1,))),
+        (lambda x: x + 1, lambda x: x + 2),
+        (make(1.0), make(2.0)),
+        (tb.PaperWorld(p=3)(0), tb.PaperWorld(p=3)(1)),
+    ]
+    for one, two in pairs:
+        assert digest(one) != digest(two), (one, two)
+    loop: list = []
+    loop.append(loop)
+    assert digest(loop) == digest(loop)
+
+
+def test_comments_and_docstrings_do_not_count_as_code():
+    assert digests._bare('"""a"""\nx = 1  # b\n') == digests._bare("x   =  1")
+    assert digests._bare('def f():\n    """only this"""\n') == digests._bare("def f(): pass")
+    assert digests._bare("x = 1") != digests._bare("x = 2")
+
+
+def test_runs_are_read_quickly(tmp_path):
+    worlds = {str(i): tb.PaperWorld(p=2, noise=1 + i) for i in range(4)}
+    sweep(tmp_path, RECIPES, worlds, horizon=2, replications=50)
+    start = time.perf_counter()
+    assert len(tb.Comparison.read(tmp_path).runs) == 400
+    assert time.perf_counter() - start < 2  # 0.2 s, with room for a busy machine

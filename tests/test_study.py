@@ -1,0 +1,167 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from tensorbandits.cli import application
+from tensorbandits.cli.study import _top
+from tensorbandits.data import from_log
+from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, lineup, read_log, study
+
+ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(application(), ["study", *map(str, arguments)])
+
+
+def columns(rows=2_000, seed=0):
+    """A log of clicks whose rates are the sum of two products."""
+    rng = np.random.default_rng(seed)
+    sizes = (4, 5, 3)
+    cells = [rng.integers(size, size=rows) for size in sizes]
+    factors = [rng.normal(size=(size, 2)) for size in sizes]
+    signal = np.prod([U[c] for U, c in zip(factors, cells)], axis=0).sum(axis=1)
+    impressions = rng.integers(1, 20, rows)
+    clicks = rng.binomial(impressions, 1 / (1 + np.exp(1.5 - signal)))
+    names = ["segment", "offer", "channel"]
+    labels = {name: [f"{name} {level}" for level in c] for name, c in zip(names, cells)}
+    return labels | {"impressions": impressions, "clicks": clicks}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("logs")
+    table = pa.table(columns())
+    pa.csv.write_csv(table, place / "log.csv")
+    pa.parquet.write_table(table, place / "log.parquet")
+    return place
+
+
+def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
+    options = ["--modes", "segment,offer,channel", "--context", "segment", "--reward", "clicks"]
+    result = invoke(folder / "log.csv", *options, "--trials", "impressions", "--out", tmp_path / "out", *ROUNDS)
+    assert result.exit_code == 0, result.output
+    words = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    for expected in (
+        "# A study of clicks by segment, offer, channel",
+        "from 2,000 rows; rows left out: none",
+        "| segment | 4 | segment 0, segment 1, segment 2, segment 3 |",
+        "Suggested rank: **",
+        "given segment",
+        "150 rounds, 2 replications",
+    ):
+        assert expected in words
+    assert ELIMINATION not in words  # takes no context
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2
+    assert (tmp_path / "out" / "figures" / "profile.png").stat().st_size > 20_000
+
+
+def test_the_same_study_again_runs_nothing_and_says_the_same(folder, tmp_path):
+    def table():
+        log = read_log(folder / "log.parquet", ["segment", "offer", "channel"], "clicks", trials="impressions")
+        _, twin = study(log, tmp_path, rounds=400, replications=2, rank=2)
+        words = twin.read_text(encoding="utf-8")
+        return words[words.index("## How the policies fare") : words.index("## How this was run")]
+
+    first = table()
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert len(made) == 2 * 5  # elimination too, as nothing is given
+    assert table() == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
+
+
+def test_regrets_are_in_units_of_the_log(tmp_path):
+    """A log in cents has a hundred times the regret of the same log in dollars, and the same ratios."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 5, (2, 3_000))
+    dollars = np.cos(a) * np.sin(b) + 0.1 * rng.standard_normal(3_000)
+
+    def ucb(unit):
+        log = from_log(pa.table({"a": a, "b": b, "paid": unit * dollars}), ["a", "b"], "paid")
+        _, twin = study(log, tmp_path / str(unit), rounds=300, replications=2, rank=1)
+        row = next(line for line in twin.read_text().splitlines() if line.startswith(f"| {UCB} | ") and "." in line)
+        return float(row.split("|")[2].replace(",", ""))
+
+    assert ucb(100) == pytest.approx(100 * ucb(1), rel=0.05)  # tables round
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "words"),
+    [
+        ({}, {"--modes": "segment,ofer"}, ["'ofer'", "offer"]),
+        ({}, {"--reward": "click"}, ["'click'", "clicks"]),
+        ({}, {"--trials": "shown"}, ["'shown'"]),
+        ({}, {"--reward": "segment", "--trials": None, "--modes": "offer,channel"}, ["segment", "number"]),
+        ({}, {"--context": "weather"}, ["weather", "segment"]),
+        ({}, {"--modes": "segment"}, ["segment"]),
+        ({}, {"--top": "many"}, ["--top", "many"]),
+        ({}, {"--rounds": "0"}, ["--rounds", "0"]),
+        ({}, {"--backend": "slurm"}, ["slurm"]),
+        ({"offer": ["only one"] * 2_000}, {}, ["offer", "one level"]),
+        ({"clicks": [1] * 7 + [99] + [1] * 1_992, "impressions": [5] * 2_000}, {}, ["impressions", "row 7", "99"]),
+        ({"clicks": [1.0] * 3 + [None] + [1.0] * 1_996}, {}, ["clicks", "row 3"]),
+    ],
+)
+def test_wrong_input_gets_one_clear_line(changes, options, words, tmp_path):
+    pa.parquet.write_table(pa.table(columns() | changes), tmp_path / "log.parquet")
+    given = {"--modes": "segment,offer,channel", "--reward": "clicks", "--trials": "impressions"} | options
+    pairs = [part for pair in given.items() if pair[1] is not None for part in pair]
+    result = invoke(tmp_path / "log.parquet", *pairs, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.strip().splitlines()) == 1
+    for word in words:
+        assert word in result.stderr
+    assert not list(tmp_path.rglob("*.html"))
+
+
+def test_an_empty_log_is_refused(tmp_path):
+    pa.parquet.write_table(pa.table(columns()).slice(0, 0), tmp_path / "log.parquet")
+    result = invoke(tmp_path / "log.parquet", "--modes", "segment,offer", "--reward", "clicks")
+    assert result.exit_code == 2
+    assert "empty" in result.stderr or "no rows" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("missing.csv", None, "there is no file"),
+        ("log.xlsx", b"", ".csv or .parquet"),
+        ("log", b"", ".csv or .parquet"),
+        ("log.parquet", b"not parquet", "cannot be read as parquet"),
+    ],
+)
+def test_files_that_cannot_be_read(name, content, words, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    result = invoke(tmp_path / name, "--modes", "a,b", "--reward", "c")
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_word_deep_in_a_csv_file_is_found(tmp_path):
+    lines = ["a,b,reward", *(f"{i % 3},{i % 5},{i % 7}" for i in range(60_000))]
+    lines[50_001] = "1,2,oops"
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    result = invoke(tmp_path / "log.csv", "--modes", "a,b", "--reward", "reward")
+    assert result.exit_code == 2
+    assert "reward" in result.stderr
+    assert "oops" in result.stderr
+    assert "50000" in result.stderr.replace(",", "") or "50002" in result.stderr.replace(",", "")
+
+
+def test_policies_are_told_no_more_than_the_largest_rank():
+    assert LARGEST_RANK == 4
+    assert ELIMINATION in lineup((5, 5, 5), 2, 5_000, context=False)
+    assert ELIMINATION not in lineup((5, 5, 5), 2, 10, context=False)  # too short for it
+    assert list(lineup((5, 5, 5), 2, 10, context=True))[-1] == UCB
+
+
+def test_levels_to_keep_are_read_from_text():
+    assert _top("time:3h=4") == {"time:3h": 4}
+    with pytest.raises(ValueError, match="--top is 'offer'"):
+        _top("offer")
