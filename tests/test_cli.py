@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tensorbandits.cli import application
-from tensorbandits.cli.demo import _too_short, demo_policies
+from tensorbandits.cli.demo import _POLICIES, _too_short
 
-NAMES = list(demo_policies(1_000))
+NAMES = list(_POLICIES)
 
 
 def invoke(*arguments):

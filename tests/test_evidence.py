@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tensorbandits.evidence import below, circumstances, judge, paired, regret_table, show_ratio, show_test
+from tensorbandits.evidence import below, how_it_was_run, judge, paired, regret_table, show_ratio, show_test
 from tensorbandits.sim.compare import Comparison, Run
 
 RNG = np.random.default_rng(0)
@@ -98,10 +98,10 @@ def test_the_table_has_the_lowest_regret_first():
     assert "100 rounds, 30 replications" in table.caption
 
 
-def test_circumstances_name_versions_and_no_machine():
+def test_how_it_was_run_names_versions_and_no_machine():
     import platform
 
-    words = circumstances(7, 90.0)
+    words = how_it_was_run(7, 90.0)
     assert "seed 7 + i" in words
     assert "1.5 minutes" in words
     assert f"numpy {np.__version__}" in words

@@ -10,7 +10,6 @@ import os
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 
 from tensorbandits.report import Claim, Table, Verdict
 from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.plan import software
 
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05  # of a test
-_VERSIONS = ("tensorbandits", "numpy", "scipy", "numba", "joblib")
 
 
 class Pair(NamedTuple):
@@ -147,17 +146,16 @@ def regret_table(comparison: Comparison, baseline: str, environment: str, names:
     return Table(header, lines, f"{environment}: regret after {horizon:,} rounds, {count} replications")
 
 
-def circumstances(seed: int, wall: float) -> str:
-    """When and how a report came about: date, seconds, seeds, versions; the class of machine, not which one.
+def how_it_was_run(seed: int, seconds: float) -> str:
+    """When and how a report came about: date, time, seeds, versions; the class of machine, not which one.
 
-    >>> circumstances(0, 60.0)[:11]
+    >>> how_it_was_run(0, 60.0)[:11]
     'Finished on'
     """
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in _VERSIONS)
+    versions = ", ".join(f"{name} {version}" for name, version in software().items())
     return (
-        f"Finished on {datetime.now(UTC):%Y-%m-%d}; this call took {wall / 60:.1f} minutes, less what it found "
-        f"finished from earlier calls. Seeds: replication i plays in the environment of seed {seed} + i, with "
-        f"policies seeded by child i of `SeedSequence({seed})`; all policies of a replication meet the same means, "
-        f"contexts and stream of noise. {platform.system()} on {platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, {versions}."
+        f"Finished on {datetime.now(UTC):%Y-%m-%d}; this call took {seconds / 60:.1f} minutes, less what it found "
+        f"finished from earlier calls. Seeds: replication i plays in the environment of seed {seed} + i, with policies "
+        f"seeded by child i of `SeedSequence({seed})`; all policies of a replication meet the same means, contexts and "
+        f"stream of noise. {platform.system()} on {platform.machine()}, {os.cpu_count()} cores; {versions}."
     )

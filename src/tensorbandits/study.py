@@ -16,7 +16,7 @@ from tensorbandits.checks import check_count, check_installed
 from tensorbandits.data.log import Log, from_log
 from tensorbandits.data.profile import Profile, profile
 from tensorbandits.data.world import World
-from tensorbandits.evidence import below, circumstances, regret_table
+from tensorbandits.evidence import below, how_it_was_run, regret_table
 from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, write
 from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.plots import COLOURS, Panel, plot_panels
@@ -220,7 +220,7 @@ def _how(comparison: Comparison, policies: dict[str, PolicyRecipe], seed: int, w
         "How this was run",
         [
             *([Code(command)] if command else []),
-            Text(circumstances(seed, wall)),
+            Text(how_it_was_run(seed, wall)),
             Table(
                 ["policy", "settings"],
                 [[name, str(recipe)] for name, recipe in policies.items()],

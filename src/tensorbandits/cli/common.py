@@ -1,8 +1,12 @@
-"""What commands have in common: one line for an error or an interrupt, and a folder that can be written."""
+"""What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
@@ -54,3 +58,18 @@ def check_out(out: Path) -> Path:
     except OSError as error:
         raise ValueError(f"--out is {out}, which cannot be made ({error.strerror}); give another folder") from None
     return out
+
+
+def print_table(console: "Console", title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Print a table whose columns are as narrow as their words allow; those of numbers are set to the right."""
+    from rich.table import Table
+
+    table = Table(title=title)
+    for at, column in enumerate(header):
+        cells = [line[at] for line in lines]
+        width = max(len(text) for text in (*column.split(), *cells))
+        numbers = all(cell[:1] in "0123456789.–-" for cell in cells)
+        table.add_column(column, justify="right" if numbers else "left", width=width)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)

@@ -1,4 +1,4 @@
-"""``tensorbandits simulate``: any policies in any of the paper's environments, here or on a cluster."""
+"""``tensorbandits simulate``: any policies in any environments, here or on a cluster."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
+from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
+from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.sim.backends import check_backend
 from tensorbandits.sim.compare import Comparison, compare, markdown_table
-from tensorbandits.sim.jobs import Job
+from tensorbandits.sim.jobs import EnvironmentFactory, Job
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 _POLICIES = ["thompson", "ensemble:rank=2", "elimination:rank=2", "epoch-greedy:rank=2", "ucb"]
 _ENVIRONMENTS = ["paper:p=15,signal=0.5"]
+_OPEN_DATA: dict[str, Callable[[], EnvironmentFactory]] = {
+    "bikes": lambda: bikes().world(standardise=True),
+    "bikes-given-time": lambda: bikes().world(["time:weekday", "time:3h"], standardise=True),
+    "flights": lambda: flights().world(min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE, standardise=True),
+}
 
 Made = TypeVar("Made")
 
@@ -37,7 +44,10 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         environment: Annotated[
             list[str] | None,
-            typer.Option(help=f"An environment of the paper. Repeat it for several. By default {_ENVIRONMENTS[0]}."),
+            typer.Option(
+                help=f"An environment: the paper's, with settings if wanted, or {', '.join(_OPEN_DATA)}, which pay "
+                f"real rewards. Repeat it for several. By default {_ENVIRONMENTS[0]}."
+            ),
         ] = None,
         rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 3_000,
         replications: Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")] = 10,
@@ -56,31 +66,25 @@ def register(app: "typer.Typer") -> None:
             Path, typer.Option(help="Folder for the results; a later command with the same one goes on from there.")
         ] = Path("out/simulate"),
     ) -> None:
-        """Compare policies in environments of the paper; print a table, keep every run, write a figure."""
-        try:
+        """Compare policies in environments; print a table, keep every run, write a figure."""
+        with one_line_errors(out):
             recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
-            worlds = _parse("environment", environment or _ENVIRONMENTS, PaperWorld.parse)
-            reference = _check(recipes, worlds, rounds, replications, seed, baseline, jobs, backend, address)
+            worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
+            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
+            workers = check_jobs(jobs)
+            reference = _check(recipes, worlds, rounds, seed, baseline, backend, address)
             comparison = compare(
                 recipes,
                 worlds,
                 horizon=rounds,
                 replications=replications,
-                n_jobs=-1 if jobs is None else jobs,
+                n_jobs=workers,
                 seed=seed,
-                folder=_check_out(out),
+                folder=check_out(out),
                 backend=backend,
                 address=address,
                 progress=True,
             )
-        except KeyboardInterrupt:
-            typer.echo(
-                f"interrupted: what is finished is in {out}; the same command again goes on from there", err=True
-            )
-            raise typer.Exit(130) from None
-        except (ValueError, OSError, ModuleNotFoundError) as error:
-            typer.echo(f"error: {_one_line(error)}", err=True)
-            raise typer.Exit(2) from None
         _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
 
 
@@ -97,27 +101,30 @@ def _parse(option: str, texts: Sequence[str], parse: Callable[[str], Made]) -> d
     return made
 
 
+def _environment(text: str) -> EnvironmentFactory:
+    """Return the environments that a text names: the paper's with settings, or those of an open data set."""
+    if text in _OPEN_DATA:
+        return _OPEN_DATA[text]()
+    name = text.partition(":")[0]
+    if name != "paper":
+        raise ValueError(f"there is no environment {name!r}; allowed are paper, {', '.join(_OPEN_DATA)}")
+    return PaperWorld.parse(text)
+
+
 def _check(
     recipes: dict[str, PolicyRecipe],
-    worlds: dict[str, PaperWorld],
+    worlds: dict[str, EnvironmentFactory],
     rounds: int,
-    replications: int,
     seed: int,
     baseline: str | None,
-    jobs: int | None,
     backend: str,
     address: str | None,
 ) -> str:
     """Return the baseline, or raise an error that names the option at fault."""
-    for option, value, least in (("rounds", rounds, 1), ("replications", replications, 1), ("seed", seed, 0)):
-        if value < least:
-            raise ValueError(f"--{option} is {value}; give {least} or more")
-    if jobs == 0:
-        raise ValueError("--jobs is 0; give 1 or more, or -1 for every core")
     if baseline is not None and baseline not in recipes:
         raise ValueError(f"--baseline is {baseline!r}; give one of the policies: {', '.join(recipes)}")
     try:
-        check_backend(backend, address, jobs)
+        check_backend(backend, address, None)
     except ValueError as error:
         raise ValueError(f"--{error}") from None
     for world, make_world in worlds.items():
@@ -130,35 +137,14 @@ def _check(
     return baseline or list(recipes)[-1]
 
 
-def _check_out(out: Path) -> Path:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"--out is {out}, which is or lies in a file; give a folder") from None
-    except OSError as error:
-        raise ValueError(f"--out is {out}, which cannot be made ({error.strerror}); give another folder") from None
-    return out
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _show(comparison: Comparison, out: Path, baseline: str, title: str) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     header, lines = _lines(comparison, baseline)
-    table = Table(title=title)
-    for at, column in enumerate(header):
-        width = max(len(text) for text in (*column.split(), *(line[at] for line in lines)))
-        table.add_column(column, justify="right" if at > len(header) - 7 else "left", min_width=width)
-    for line in lines:
-        table.add_row(*line)
     console = Console()
     if comparison.kept:
         console.print(f"{comparison.kept} of {len(comparison.runs)} runs kept from earlier", highlight=False)
-    console.print(table)
+    print_table(console, title, header, lines)
     (out / "table.md").write_text(f"{title}\n\n{markdown_table(header, lines)}\n", encoding="utf-8")
     plot_regret(comparison, out / "regret.png", title=f"{title}: mean and 95 % confidence band")
     console.print(f"wrote {out / 'table.md'}, {out / 'regret.png'} and {out / 'comparison.json'}", highlight=False)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tensorbandits.checks import check_count
-from tensorbandits.evidence import circumstances
+from tensorbandits.evidence import how_it_was_run
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Item, Study
 from tensorbandits.report import Claims, Code, Report, Section, Table, Text, write
@@ -123,7 +123,7 @@ def _how(
         "How this was run",
         [
             *([Code(command)] if command else []),
-            Text(circumstances(seed, wall)),
+            Text(how_it_was_run(seed, wall)),
             Table(
                 ["study", "policies", "environments", "rounds", "replications", "minutes inside policies"],
                 rows,

@@ -215,12 +215,12 @@ def compare(
     missing = jobs if results is None else results.missing()
     with reporting(progress, len(jobs), rounds) as report:
         for run in runs:
-            report(run, True)
+            report(run)
         for run in run_jobs(missing, workers, backend=backend, address=address):
             if results is not None:
                 results.write(run)
             runs.append(run)
-            report(run, False)
+            report(run)
     places, names = list(worlds), list(policies)
     runs.sort(key=lambda run: (places.index(run.environment), names.index(run.policy), run.replication))
     return Comparison(tuple(runs), kept=len(jobs) - len(missing))
