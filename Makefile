@@ -4,10 +4,10 @@ STAMP := $(VENV)/installed
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench reproduce docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP)  ## run every policy on one problem; table on screen, figure in out/
 	$(BIN)/tensorbandits demo --out out
@@ -27,6 +27,11 @@ lint: $(STAMP)  ## check style, formatting, types and the direction of imports
 # ARGS=--quick takes 3 minutes; ARGS="rounds scale" measures only these. Peers need: pip install -r benchmarks/requirements.txt.
 bench: $(STAMP)  ## measure speed and regret beside twins and peers; page and figures in out/bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# ARGS="figure2 --quick" runs one item in a minute. A run that was stopped goes on where it was.
+reproduce: ARGS ?= all
+reproduce: $(STAMP)  ## run the paper's evaluation; report and figures in out/reproduce
+	$(BIN)/tensorbandits reproduce $(ARGS)
 
 docs: $(STAMP)  ## build the documentation into build/docs
 	$(BIN)/mkdocs build --strict

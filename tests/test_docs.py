@@ -1,5 +1,6 @@
 """The documentation: its examples run, its links resolve, and it leaves no public name out."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.cli import application
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -139,3 +141,13 @@ def test_scripts_that_make_figures_can_be_imported(module):
         [sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_of_the_command_line_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("command_line", DOCS / "command_line.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written = module.PAGE.read_text(encoding="utf-8")
+    assert written == module.reference(), "run: python docs/command_line.py"
+    for command in application().registered_commands:
+        assert f"## {command.name}\n" in written

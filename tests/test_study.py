@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from tensorbandits.cli import application
 from tensorbandits.cli.study import _top
-from tensorbandits.data import from_log
-from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, lineup, read_log, study
+from tensorbandits.data import from_log, profile
+from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, lineup, read_log, study, verdict
 
 ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]
 
@@ -130,8 +130,8 @@ def test_an_empty_log_is_refused(tmp_path):
     ("name", "content", "words"),
     [
         ("missing.csv", None, "there is no file"),
-        ("log.xlsx", b"", ".csv or .parquet"),
-        ("log", b"", ".csv or .parquet"),
+        ("log.xlsx", b"", ".csv nor a .parquet"),
+        ("log", b"", ".csv nor a .parquet"),
         ("log.parquet", b"not parquet", "cannot be read as parquet"),
     ],
 )
@@ -165,3 +165,54 @@ def test_levels_to_keep_are_read_from_text():
     assert _top("time:3h=4") == {"time:3h": 4}
     with pytest.raises(ValueError, match="--top is 'offer'"):
         _top("offer")
+
+
+def test_a_name_is_no_pattern(tmp_path):
+    (tmp_path / "log1.csv").write_text("a,b,r\n" + "1,1,5\n2,1,5\n1,2,5\n2,2,5\n" * 3)
+    (tmp_path / "log[1].csv").write_text("a,b,r\n" + "1,1,7\n2,1,7\n1,2,7\n2,2,7\n" * 3)
+    assert read_log(tmp_path / "log[1].csv", ["a", "b"], "r").ledger.mean == 7
+
+
+def test_words_for_true_and_false_in_a_csv_file_are_rewards(tmp_path):
+    (tmp_path / "log.csv").write_text("a,b,r\n" + "1,1,true\n2,1,false\n1,2,false\n2,2,true\n" * 3)
+    assert read_log(tmp_path / "log.csv", ["a", "b"], "r").ledger.mean == 0.5
+
+
+def test_a_file_with_a_header_only_is_empty(tmp_path):
+    (tmp_path / "log.csv").write_text("a,b,r\n")
+    with pytest.raises(ValueError, match="the log is empty"):
+        read_log(tmp_path / "log.csv", ["a", "b"], "r")
+
+
+def noise(rows, seed=0, signal=0.0):
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 10, (2, rows))
+    reward = signal * np.cos(a) * np.sin(b) + rng.standard_normal(rows)
+    return from_log(pa.table({"a": a, "b": b, "reward": reward}), ["a", "b"], "reward")
+
+
+def test_a_log_of_noise_speaks_for_no_rank():
+    assert "Low rank is worth it" not in verdict(profile(noise(3_000)))
+    assert "Low rank is worth it here" in verdict(profile(noise(3_000, signal=2.0)))
+
+
+def test_few_rewards_per_cell_are_warned_of(tmp_path):
+    _, twin = study(noise(300), tmp_path / "thin", rounds=1, replications=2)  # a single round is enough for a report
+    assert "Read this with care" in twin.read_text(encoding="utf-8")
+    _, twin = study(noise(300), tmp_path / "mixed", rounds=30, replications=2, shrinkage=10.0)
+    assert "Read this with care" not in twin.read_text(encoding="utf-8")
+
+
+def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_path):
+    cells = {"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}
+    constant = {name: values * 5 for name, values in cells.items()} | {"reward": [3.0] * 20}
+    once = cells | {"reward": [1.0, 2.0, 3.0, 4.0]}
+    words = {}
+    for name, columns in (("constant", constant), ("once", once)):
+        log = from_log(pa.table(columns), ["a", "b"], "reward")
+        _, twin = study(log, tmp_path / name, rounds=20, replications=2)
+        words[name] = twin.read_text(encoding="utf-8")
+        assert "nan" not in words[name]
+    assert "not decided" in words["constant"]
+    assert "unknown: no cell has two rewards" in words["once"]
+    assert "No cell has two rewards" in words["once"]

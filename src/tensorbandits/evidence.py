@@ -22,60 +22,78 @@ from tensorbandits.sim.plan import software
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05  # of a test
+FEW = 10  # replications below which what is not tested is not judged
 
 
 class Pair(NamedTuple):
-    """How ``low`` compares with ``high``: means, their ratio with its 95 % interval, and a paired one-sided t-test."""
+    """How ``low`` compares with ``high``: means, their ratio, and the standard error of its logarithm.
+
+    ``interval`` is the ratio's 95 % interval, ``degrees`` the degrees of freedom; NaN where nothing can be said.
+    """
 
     low: float
     high: float
     ratio: float
+    error: float
+    degrees: int
     interval: tuple[float, float]
-    t: float
-    p: float
+
+    def against(self, most: float) -> tuple[float, float]:
+        """Return t and the two-sided p of the ratio being ``most``; below it t is negative."""
+        from scipy import stats
+
+        distance = math.log(self.ratio / most) if self.ratio > 0 else math.nan
+        t = distance / self.error if self.error else math.copysign(math.inf, distance) if distance else 0.0
+        return t, float(2 * stats.t.sf(abs(t), self.degrees)) if self.degrees else math.nan
 
 
 def paired(low: Floats, high: Floats) -> Pair:
-    """Compare two samples of the same replications; is the first one lower?
+    """Compare two samples of the same replications by the ratio of their means.
 
-    The interval is Student's for the logarithm of the ratio of means, its variance by the jackknife. Nothing is tested
-    with one replication: ``p`` is then NaN.
+    The error of its logarithm is the jackknife's, over replications, the interval Student's. With one replication, or
+    where a mean is 0, there is neither.
 
     >>> pair = paired(np.array([1.0, 1.1, 0.9]), np.array([2.0, 2.3, 1.9]))
-    >>> round(pair.ratio, 2), pair.p < 0.05
+    >>> round(pair.ratio, 2), pair.against(1.0)[1] < 0.05
     (0.48, True)
     """
     a, b, n = float(low.mean()), float(high.mean()), len(low)
-    ratio = a / b if b else math.nan
-    if n < 2 or not a > 0 or not b > 0:
-        return Pair(a, b, ratio, (math.nan, math.nan), math.nan, math.nan)
+    ratio = a / b if b else 1.0 if a == 0 else math.nan
+    sums = low.sum() - low, high.sum() - high
+    if n < 2 or min(part.min() for part in sums) <= 0:
+        return Pair(a, b, ratio, math.nan, 0, (math.nan, math.nan))
     from scipy import stats
 
-    left_out = np.log((low.sum() - low) / (high.sum() - high))
-    half = float(stats.t.ppf(0.975, n - 1) * math.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
-    difference = low - high
-    if np.ptp(difference) == 0:  # the same in every replication: no spread to test against
-        t = 0.0 if difference[0] == 0 else math.copysign(math.inf, difference[0])
-        return Pair(a, b, ratio, (ratio * math.exp(-half), ratio * math.exp(half)), t, 0.0 if t < 0 else 1.0)
-    test = stats.ttest_rel(low, high, alternative="less")
-    return Pair(
-        a, b, ratio, (ratio * math.exp(-half), ratio * math.exp(half)), float(test.statistic), float(test.pvalue)
-    )
+    left_out = np.log(sums[0] / sums[1])
+    error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
+    error = 0.0 if error < 1e-12 else error  # the same ratio in every replication
+    factor = math.exp(float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * error)
+    return Pair(a, b, ratio, error, n - 1, (ratio / factor, ratio * factor))
 
 
 def judge(pairs: Sequence[Pair], most: float = 1.0) -> Verdict:
-    """Say whether all of the pairs have a ratio of at most ``most``, and whether the tests agree.
+    """Say whether all of the ratios are at most ``most``.
 
-    With ``most`` below 1 the mean ratio decides, as such a claim is about a number and not about an order.
+    An order (``most`` 1) holds if all intervals lie below 1, does not if one lies above it, and else is not decided. A
+    number (``most`` below 1), such as "75 % below", is judged by the means alone, as it was stated.
 
     >>> judge([paired(np.array([1.0, 1.1, 0.9]), np.array([2.0, 2.3, 1.9]))])
     'holds'
     """
-    if any(not pair.ratio <= most for pair in pairs):
-        return "does not hold here"
     if most < 1:
-        return "holds"
-    return "holds" if all(pair.p < LEVEL for pair in pairs) else "not decided"
+        return "holds" if all(pair.ratio <= most for pair in pairs) else "does not hold here"
+    return decide([(pair.interval[0] - 1, pair.interval[1] - 1) for pair in pairs])
+
+
+def decide(intervals: Sequence[tuple[float, float]]) -> Verdict:
+    """Say whether numbers are below 0, all of them, given their intervals.
+
+    >>> decide([(-2, -1), (-3, -2)]), decide([(-2, -1), (1, 2)]), decide([(-2, -1), (-1, 2)])
+    ('holds', 'does not hold here', 'not decided')
+    """
+    if any(low > 0 for low, _ in intervals):
+        return "does not hold here"
+    return "holds" if all(high < 0 for _, high in intervals) else "not decided"
 
 
 def below(
@@ -97,33 +115,47 @@ def below(
         others = [paired(mine, comparison.at(name, environment, at)) for name in high]
         pairs += others
         beside = ", ".join(
-            f"{name} {pair.high:,.0f} (ratio {show_ratio(pair)})" for name, pair in zip(high, others, strict=True)
+            f"{name} {amount(pair.high)}, ratio {show_ratio(pair)}" for name, pair in zip(high, others, strict=True)
         )
-        lines.append(f"{environment}: {low} {mine.mean():,.0f} against {beside}")
+        lines.append(f"{environment}: {low} {amount(float(mine.mean()))} against {beside}")
     verdict = judge(pairs, most)
     after = f" after {at:,} rounds" if at else ""
-    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs), "" if verdict == "holds" else why)
+    reason = why if verdict == "does not hold here" else ""
+    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs, most), reason)
+
+
+def amount(value: float) -> str:
+    """A number as text: whole from 100 on, three digits below.
+
+    >>> amount(12345.6), amount(0.01234), amount(float("nan"))
+    ('12,346', '0.0123', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 
 def show_ratio(pair: Pair) -> str:
     """A ratio and its interval, as text.
 
-    >>> show_ratio(Pair(1.0, 2.0, 0.5, (0.4, 0.6), -3.0, 0.01))
-    '0.50, 95 % interval 0.40 to 0.60'
+    >>> show_ratio(Pair(1.0, 2.0, 0.5, 0.1, 29, (0.4, 0.6)))
+    '0.50 (0.40 to 0.60)'
     """
+    if math.isnan(pair.ratio):
+        return "unknown"
     if math.isnan(pair.interval[0]):
         return f"{pair.ratio:.2f}"
-    return f"{pair.ratio:.2f}, 95 % interval {pair.interval[0]:.2f} to {pair.interval[1]:.2f}"
+    return f"{pair.ratio:.2f} ({pair.interval[0]:.2f} to {pair.interval[1]:.2f})"
 
 
-def show_test(pairs: Sequence[Pair]) -> str:
-    """The weakest of the paired t-tests, which decides when all must hold."""
-    tested = [pair for pair in pairs if not math.isnan(pair.p)]
+def show_test(pairs: Sequence[Pair], most: float = 1.0) -> str:
+    """The weakest of the tests, which decides when all must hold."""
+    tested = [pair for pair in pairs if pair.degrees]
     if not tested:
-        return "no test with one replication"
-    weakest = max(tested, key=lambda pair: pair.p)
-    which = "paired t-test" if len(tested) == 1 else f"weakest of {len(tested)} paired t-tests"
-    return f"{which}: t = {weakest.t:.1f}, one-sided p = {weakest.p:.1g}"
+        return "nothing can be tested: one replication, or no regret"
+    t, p = max(pair.against(most) for pair in tested)
+    which = "t-test" if len(tested) == 1 else f"weakest of {len(tested)} t-tests"
+    return f"{which} of the ratio against {most:g}, paired: t = {t:.1f}, p = {p:.1g}"
 
 
 def regret_table(comparison: Comparison, baseline: str, environment: str, names: Sequence[str]) -> Table:
@@ -132,11 +164,8 @@ def regret_table(comparison: Comparison, baseline: str, environment: str, names:
     lines = [
         [
             row.policy,
-            f"{row.mean:,.0f}",
-            "–" if math.isnan(row.standard_error) else f"{row.standard_error:,.0f}",
-            f"{row.median:,.0f}",
-            f"{row.worst:,.0f}",
-            "–" if row.ratio is None else f"{row.ratio:.3f}",
+            *(amount(value) for value in (row.mean, row.standard_error, row.median, row.worst)),
+            "–" if row.ratio is None or math.isnan(row.ratio) else f"{row.ratio:.3f}",
         ]
         for row in sorted(rows, key=lambda row: row.mean)
     ]

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tensorbandits.sim.compare import markdown_table
+from tensorbandits.sim.compare import NUMBER, markdown_table
 
-_NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")
 Verdict = Literal["holds", "does not hold here", "not decided"]
 
 
@@ -78,7 +77,7 @@ class Table:
     def html(self) -> str:
         """The table, with its caption."""
         caption = f"<caption>{_inline(self.caption)}</caption>" if self.caption else ""
-        words = [not all(_NUMBER.match(row[i]) for row in self.rows) for i in range(len(self.header))]
+        words = [not all(NUMBER.match(row[i]) for row in self.rows) for i in range(len(self.header))]
         head, *rows = (
             "".join(
                 f"<{tag}{' class=words' if left else ''}>{_inline(cell)}</{tag}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from collections.abc import Sequence
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 THOMPSON, ENSEMBLE, ELIMINATION = "Thompson sampling", "ensemble sampling", "elimination"
 EPOCH_GREEDY, UCB = "epoch-greedy", "vectorized UCB"
 LARGEST_RANK = 4  # that policies are told; more columns cost more rounds than they gain
+_FEW_REWARDS = 10  # in the median cell, below which its own mean is mostly luck
+_THIN = (
+    "**Read this with care**: half of the cells have few rewards, and each pays only its own, so that the best cell "
+    "of this world is partly the luckiest one, which no policy could know. Give `--shrinkage 10` or more to mix in "
+    "the others'."
+)
+_NO_ELIMINATION = " Elimination is left out: it takes no context, and needs more rounds than it explores."
 _MODELS = ("overall mean", "main effects", "cell means")
 
 
@@ -44,11 +52,12 @@ def read_file(path: str | os.PathLike[str]) -> Any:
     place = Path(path)
     kind = place.suffix.lower()
     if kind not in (".csv", ".parquet"):
-        raise ValueError(f"{place} ends in {kind or 'nothing'!r}; give a .csv or .parquet file")
+        raise ValueError(f"{place} is neither a .csv nor a .parquet file; convert it to one of them")
     if not place.is_file():
         raise FileNotFoundError(f"there is no file {place}; give the path of a .csv or .parquet file")
     try:
-        return duckdb.read_parquet(str(place)) if kind == ".parquet" else duckdb.read_csv(str(place))
+        name = glob.escape(str(place))  # DuckDB takes names as patterns
+        return duckdb.read_parquet(name) if kind == ".parquet" else duckdb.read_csv(name)
     except duckdb.Error as error:
         raise ValueError(f"{place} cannot be read as {kind[1:]}: {error}") from None
 
@@ -128,10 +137,11 @@ def study(
         address=address,
         progress=progress,
     )
+    thin = facts.rewards_per_cell[0.5] < _FEW_REWARDS and not shrinkage
     sections = [
         _contents(log, facts),
         _rank(facts, told),
-        _policies(_in_rewards(comparison, world), log, context, told, (min_count, shrinkage)),
+        _policies(_in_rewards(comparison, world), log, context, told, (min_count, shrinkage), thin),
         _how(comparison, policies, seed, time.perf_counter() - start, command),
     ]
     return write(Report(f"A study of {log.reward} by {', '.join(log.modes)}", sections), folder)
@@ -157,7 +167,7 @@ def _contents(log: Log, facts: Profile) -> Section:
                 f"- Rewards: {kind}. {facts.rewards:,.0f} of them from {log.rows:,} rows; rows left out: "
                 f"{dropped}.\n- Cells: {facts.density:.1%} of {int(np.prod(log.shape)):,} have rewards; rewards per "
                 f"observed cell, by quantile: {quantiles}.\n- Mean {facts.mean:.4g}; standard deviation within cells "
-                f"{facts.spread:.4g}."
+                + (f"{facts.spread:.4g}." if _repeats(facts) else "unknown: no cell has two rewards.")
             ),
             Table(["mode", "levels", "which"], rows),
         ],
@@ -165,18 +175,14 @@ def _contents(log: Log, facts: Profile) -> Section:
 
 
 def _rank(facts: Profile, told: int) -> Section:
-    gain = "raw cell means have no excess error" if facts.gain is None else f"{facts.gain:.0%} of the excess error"
     rows = [[model, f"{error:.4g}", f"{error - facts.noise:.4g}"] for model, error in facts.errors.items()]
     return Section(
         "Which rank it speaks for",
         [
             Text(
                 "Half of the rewards predict the cell means of the other half, over several random halves. Suggested "
-                f"rank: **{facts.suggested_rank}**, the smallest within one standard error of the best. Beside raw "
-                f"cell means it removes {gain} (above noise, which no model removes: {facts.noise:.4g}). The policies "
-                f"below are told rank {told}."
-                if facts.gain is not None
-                else f"Suggested rank: **{facts.suggested_rank}**; {gain}. The policies below are told rank {told}."
+                f"rank: **{facts.suggested_rank}**, the smallest within one standard error of the best. "
+                f"{verdict(facts)} The policies below are told rank {told}."
             ),
             Picture("profile", lambda path: _profile_figure(facts, path), "Spectra beside noise, and held-out errors."),
             Table(["model", "held-out squared error", "above noise"], rows),
@@ -184,7 +190,29 @@ def _rank(facts: Profile, told: int) -> Section:
     )
 
 
-def _policies(comparison: Comparison, log: Log, context: Sequence[str], told: int, small: tuple[int, float]) -> Section:
+def _repeats(facts: Profile) -> bool:
+    return facts.rewards_per_cell[1.0] > 1
+
+
+def verdict(facts: Profile) -> str:
+    """Say whether a low-rank model is worth it: whether it predicts better than all models without one."""
+    rival = min(_MODELS, key=lambda model: facts.errors[model])
+    theirs, ours = (facts.errors[model] - facts.noise for model in (rival, f"rank {facts.suggested_rank}"))
+    if not _repeats(facts):
+        return "No cell has two rewards, so noise cannot be told from signal, and errors below include it."
+    if theirs <= 0:
+        return f"The model '{rival}' predicts as well as noise allows, so nothing is left to gain by low rank."
+    if ours >= theirs:
+        return f"The model '{rival}' predicts at least as well: **low rank gains nothing in this log**."
+    return (
+        f"**Low rank is worth it here**: of the best other model's error ('{rival}'), above noise, which no model "
+        f"removes, it takes away {1 - ours / theirs:.0%}."
+    )
+
+
+def _policies(
+    comparison: Comparison, log: Log, context: Sequence[str], told: int, small: tuple[int, float], thin: bool
+) -> Section:
     names = comparison.policies
     given = f"given {', '.join(context)}" if context else "with every mode decided"
     unit = f"units of {log.reward}"
@@ -197,8 +225,9 @@ def _policies(comparison: Comparison, log: Log, context: Sequence[str], told: in
             f"Each policy plays on the log's own rewards, {given}, rank {told}, our defaults: a reward is drawn from "
             f"those of its cell (cells with fewer than {small[0]} rewards, and a share by shrinkage {small[1]:g}, "
             "draw from all). Policies see rewards shifted and divided by their spread; regrets are in units of the "
-            "log's rewards."
+            f"log's rewards.{'' if ELIMINATION in names else _NO_ELIMINATION}"
         ),
+        *([Text(_THIN)] if thin else []),
         Picture(
             "regret", lambda path: plot_panels([panels], path), "Mean cumulative regret with 95 % confidence bands."
         ),
@@ -241,14 +270,20 @@ def _profile_figure(facts: Profile, path: Path) -> None:
         order, colour = np.arange(1, len(values) + 1), COLOURS[i % len(COLOURS)]
         spectra.plot(order, values, "osD^vP"[i % 6] + "-", color=colour, label=mode)
         spectra.plot(order, noise, "--", color=colour, label=f"{mode}, noise alone")
-    spectra.set(xlabel="position", ylabel="singular value", yscale="log", title="spectra of the unfoldings")
+    spectra.xaxis.get_major_locator().set_params(integer=True)
+    seen = max(values[0] for values in facts.singular_values) > 0
+    scale = "log" if seen else "linear"
+    spectra.set(xlabel="position", ylabel="singular value", yscale=scale, title="spectra of the unfoldings")
     spectra.legend(frameon=False, fontsize=8)
     names = list(facts.errors)
     colours = [COLOURS[1] if name in _MODELS else COLOURS[0] for name in names]
-    errors.barh(names[::-1], [facts.errors[name] for name in names[::-1]], color=colours[::-1])
-    errors.axvline(facts.noise, color="black", linestyle=":", label="noise, which no model removes")
-    errors.set(xlabel="held-out squared error", xscale="log", title="how well models predict held-out cell means")
-    errors.legend(frameon=False, fontsize=8)
+    errors.scatter([facts.errors[name] for name in names[::-1]], names[::-1], color=colours[::-1], zorder=3)
+    if facts.noise > 0:
+        errors.axvline(facts.noise, color="black", linestyle=":", label="noise, which no model removes")
+    scale = "log" if min(facts.errors.values()) > 0 else "linear"
+    errors.set(xlabel="held-out squared error", xscale=scale, title="how well models predict held-out cell means")
+    if facts.noise > 0:
+        errors.legend(frameon=False, fontsize=8)
     _tidy(spectra, errors)
     figure.savefig(path, dpi=150)
 

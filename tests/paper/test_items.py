@@ -1,9 +1,13 @@
 """Settings that can be run, and verdicts that follow the numbers; what the policies really do is for the full run."""
 
+import functools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
+from tensorbandits.paper.evaluation import ITEMS, choose_items
 from tensorbandits.paper.item import (
     ELIMINATION,
     ENSEMBLE,
@@ -19,7 +23,6 @@ from tensorbandits.paper.item import (
     tuned,
     with_hindsight,
 )
-from tensorbandits.paper.reproduce import ITEMS, choose_items, plan
 from tensorbandits.report import Claims, Picture
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.jobs import Job, Run
@@ -37,6 +40,12 @@ GOOD = {
     tuned(MULTIPLIERS[0]): 60,
     tuned(MULTIPLIERS[1]): 50,
 }
+
+
+@functools.cache
+def studies(name, quick=True):
+    """The studies of an item, made once: the open data take seconds to read."""
+    return ITEMS[name].studies(quick)
 
 
 def pretend(study, finals, replications=5, early=None):
@@ -59,7 +68,7 @@ def verdicts(section):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_policy_of_every_item_can_be_made_for_its_environments(quick):
-    for study in plan(choose_items(["all"]), quick):
+    for study in (study for name in ITEMS for study in studies(name, quick)):
         for world, make in study.environments.items():
             for name, recipe in study.policies.items():
                 job = Job(world, name, 0, make, recipe, study.horizon)
@@ -75,13 +84,13 @@ def test_items_are_found_by_name_and_unknown_ones_refused():
 
 
 def test_names_of_studies_are_their_own():
-    studies = [study.name for item in ITEMS.values() for study in item.studies(True)]
-    assert len(studies) == len(set(studies))
+    names = [study.name for name in ITEMS for study in studies(name)]
+    assert len(names) == len(set(names))
 
 
 def test_the_quick_form_is_far_smaller():
     def rounds(quick):
-        return sum(len(s.policies) * len(s.environments) * s.horizon for s in plan(choose_items([]), quick))
+        return sum(len(s.policies) * len(s.environments) * s.horizon for name in ITEMS for s in studies(name, quick))
 
     assert rounds(True) < rounds(False) / 5
 
@@ -89,7 +98,7 @@ def test_the_quick_form_is_far_smaller():
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_every_item_draws_its_figures(name, tmp_path):
     item = ITEMS[name]
-    section = item.analyse({study.name: pretend(study, GOOD) for study in item.studies(True)})
+    section = item.analyse({study.name: pretend(study, GOOD) for study in studies(item.name)})
     pictures = [part for part in section.parts if isinstance(part, Picture)]
     assert pictures
     for picture in pictures:
@@ -100,66 +109,118 @@ def test_every_item_draws_its_figures(name, tmp_path):
 
 
 def figure2_verdicts(**changes):
-    short, long = figure2.studies(True)
+    short, long = studies("figure2")
     finals = GOOD | {globals()[key]: value for key, value in changes.items()}
     return verdicts(figure2.analyse({"figure2": pretend(short, finals), "figure2-long": pretend(long, finals)}))
 
 
 ORDER = "Ensemble sampling outperforms all other methods in all settings"
 SECOND = "Elimination is second: better than the others at a long horizon"
-SHARE = "Thompson sampling's mean is at most 0.6 of ensemble sampling's"
+SHARE = "Thompson sampling's mean is at most 0.6 of that of ensemble sampling with the paper's values"
 TAIL = "Thompson sampling's worst replication is at most 3 times its median"
+EARLY = "Epoch-greedy is better early: below elimination"
+LARGER = "Epoch-greedy has an early advantage over elimination, and more of it for larger p"
 
 
 def test_figure_2_reads_the_order_of_the_policies():
     found = figure2_verdicts()
-    assert (found[ORDER], found[SECOND], found[SHARE], found[TAIL]) == ("holds",) * 4
-    assert figure2_verdicts(UCB=1)[ORDER] == "does not hold here"
-    assert figure2_verdicts(ESTR=30)[SECOND] == "does not hold here"
+    assert (found[ORDER], found[SECOND], found[SHARE]) == ("holds",) * 3
     assert figure2_verdicts(THOMPSON=13)[SHARE] == "does not hold here"
 
 
+@pytest.mark.parametrize("rival", ["ELIMINATION", "EPOCH_GREEDY", "ESTR", "UCB"])
+def test_every_rival_of_ensemble_sampling_counts(rival):
+    assert figure2_verdicts(**{rival: 1})[ORDER] == "does not hold here"
+
+
+@pytest.mark.parametrize("rival", ["EPOCH_GREEDY", "ESTR", "UCB"])
+def test_every_rival_of_elimination_counts(rival):
+    assert figure2_verdicts(**{rival: 30})[SECOND] == "does not hold here"
+
+
+@pytest.mark.parametrize(
+    ("exponents", "verdict"),
+    [
+        ({15: 1.5, 20: 3.0}, "holds"),
+        ({15: 3.0, 20: 1.5}, "does not hold here"),  # less of an advantage for larger p
+        ({15: 0.5, 20: 0.7}, "does not hold here"),  # no advantage
+    ],
+)
+def test_figure_2_looks_for_an_early_advantage_that_grows(exponents, verdict):
+    short, long = studies("figure2")
+    parts = []
+    for world, make in short.environments.items():
+        one = replace(short, environments={world: make})
+        parts.append(pretend(one, GOOD | {EPOCH_GREEDY: 40}, early={EPOCH_GREEDY: exponents[make.p]}))
+    found = verdicts(figure2.analyse({"figure2": merge(*parts), "figure2-long": pretend(long, GOOD)}))
+    assert found[LARGER] == verdict
+
+
 def test_figure_2_notices_a_heavy_tail():
-    short, long = figure2.studies(True)
-    runs = list(pretend(long, GOOD).runs)
+    short, long = studies("figure2")
+    even = pretend(long, GOOD, replications=10)
+    runs = list(even.runs)
     at = next(i for i, run in enumerate(runs) if run.policy == THOMPSON)
     runs[at] = Run(runs[at].environment, THOMPSON, 0, runs[at].rounds, 4 * runs[at].regret, 0.1)
-    found = verdicts(figure2.analyse({"figure2": pretend(short, GOOD), "figure2-long": Comparison(tuple(runs))}))
-    assert found[TAIL] == "does not hold here"
+    for comparison, verdict in ((even, "holds"), (Comparison(tuple(runs)), "does not hold here")):
+        results = {"figure2": pretend(short, GOOD, replications=10), "figure2-long": comparison}
+        assert verdicts(figure2.analyse(results))[TAIL] == verdict
+    assert figure2_verdicts()[TAIL] == "not decided"  # 5 replications have no tail
 
 
 def test_figure_2_looks_early_for_epoch_greedy():
-    short, long = figure2.studies(True)
+    short, long = studies("figure2")
     results = {"figure2": pretend(short, GOOD, early={EPOCH_GREEDY: 3.0}), "figure2-long": pretend(long, GOOD)}
-    assert verdicts(figure2.analyse(results))["Epoch-greedy is better early: below elimination"] == "holds"
-    assert figure2_verdicts()["Epoch-greedy is better early: below elimination"] == "does not hold here"
+    assert verdicts(figure2.analyse(results))[EARLY] == "holds"
+    assert figure2_verdicts()[EARLY] == "does not hold here"
 
 
 def test_figure_3_measures_how_far_below():
-    (study,) = figure3.studies(True)
+    (study,) = studies("figure3")
     found = verdicts(figure3.analyse({"figure3": pretend(study, GOOD | {ENSEMBLE: 41})}))
     assert found[f"{ENSEMBLE} is 75% below {UCB} at the end"] == "does not hold here"
     assert found[f"{THOMPSON} is 75% below {UCB} at the end"] == "holds"
     assert found[f"{THOMPSON} is 85.6% below {EPOCH_GREEDY} at the end"] == "holds"
 
 
-def test_figure_4_judges_each_data_set():
-    (study,) = figure4.studies(True)
-    claims = [
-        claim
-        for part in figure4.analyse({"figure4": pretend(study, GOOD)}).parts
-        if isinstance(part, Claims)
-        for claim in part.claims
-    ]
-    assert len(claims) == 12
-    assert sum(claim.measured.startswith("bikes") for claim in claims) == 6
+def figure4_verdicts(**changes):
+    (study,) = studies("figure4")
+    finals = GOOD | {globals()[key]: value for key, value in changes.items()}
+    return verdicts(figure4.analyse({"figure4": pretend(study, finals)}))
+
+
+@pytest.mark.parametrize("data", ["bikes", "flights"])
+def test_figure_4_judges_each_claim_of_each_data_set(data):
+    low = "has low regret at a long horizon: below epoch-greedy, UCB and ESTR"
+    worst = "ESTR has the worst performance:"
+    good = figure4_verdicts()
+    assert len(good) == 12
+    assert {verdict for words, verdict in good.items() if "short horizon" not in words} == {"holds"}
+    for rival in ("EPOCH_GREEDY", "UCB", "ESTR"):
+        bad = figure4_verdicts(**{rival: 1})
+        for policy in ("Ensemble sampling", "Elimination"):
+            assert bad[f"{policy} {low} ({data})"] == "does not hold here"
+    bad = figure4_verdicts(ESTR=1)
+    for other in (EPOCH_GREEDY, UCB):
+        assert bad[f"{worst} {other} is below it ({data})"] == "does not hold here"
+    slightly = f"Ensemble sampling is slightly better than elimination ({data})"
+    assert figure4_verdicts(ELIMINATION=1)[slightly] == "does not hold here"
+    short = f"Epoch-greedy is better than UCB at a short horizon ({data}, not contextual)"
+    assert (good[short], figure4_verdicts(UCB=1)[short]) == ("holds", "does not hold here")
+
+
+def test_no_two_claims_of_a_report_have_the_same_words():
+    words = []
+    for item in ITEMS.values():
+        section = item.analyse({study.name: pretend(study, GOOD) for study in studies(item.name)})
+        words += [c.words for part in section.parts if isinstance(part, Claims) for c in part.claims]
+    assert len(words) == len(set(words))
 
 
 def test_figure_s1_calls_a_constant_that_matters_sensitive():
-    studies = figure_s1.studies(True)
-    flat = {study.name: pretend(study, {}) for study in studies}
+    flat = {study.name: pretend(study, {}) for study in studies("figureS1")}
     assert set(verdicts(figure_s1.analyse(flat)).values()) == {"holds"}
-    steep = {study.name: pretend(study, {next(iter(study.policies)): 300}) for study in studies}
+    steep = {study.name: pretend(study, {next(iter(study.policies)): 300}) for study in studies("figureS1")}
     assert set(verdicts(figure_s1.analyse(steep)).values()) == {"does not hold here"}
 
 
@@ -169,13 +230,39 @@ def test_slopes_are_those_of_powers():
     assert table1.slopes(regrets, x) == pytest.approx([0.5, 2.0])
 
 
+def table1_verdicts(in_n, in_p):
+    """Verdicts when each policy's regret grows with given exponents."""
+    results = {}
+    for study in studies("table1"):
+        runs = []
+        for name, make in study.environments.items():
+            for policy in study.policies:
+                c, b = in_n.get(policy, 0.3), in_p.get(policy, 1.0)
+                for i in range(5):
+                    rounds = np.unique(np.concatenate([np.arange(1, study.horizon + 1, 10), [study.horizon // 5]]))
+                    rounds = np.append(rounds[rounds < study.horizon], study.horizon)
+                    runs.append(Run(name, policy, i, rounds, (1 + 0.01 * i) * make.p**b * rounds**c, 0.1))
+        results[study.name] = Comparison(tuple(runs))
+    return verdicts(table1.analyse(results))
+
+
 def test_table_1_compares_slopes_with_the_exponents_of_the_paper():
-    results = {study.name: pretend(study, GOOD) for study in table1.studies(True)}  # linear in n
-    assert verdicts(table1.analyse(results))["Regret grows in n with the exponents of Table 1 at most"] != "holds"
+    growth = "Regret grows in n with the exponents of Table 1 at most"
+    assert table1_verdicts({}, {})[growth] == "holds"
+    for policy in (EPOCH_GREEDY, ELIMINATION, UCB, ESTR):
+        assert table1_verdicts({policy: 0.9}, {})[growth] == "does not hold here"
+
+
+def test_table_1_compares_how_regret_depends_on_p():
+    words = "The regret of elimination and epoch-greedy depends less on p than that of UCB and ESTR"
+    assert table1_verdicts({}, {UCB: 2.0, ESTR: 2.0})[words] == "holds"
+    assert table1_verdicts({}, {UCB: 0.5, ESTR: 2.0})[words] == "does not hold here"
+    assert table1_verdicts({}, {UCB: 2.0, ESTR: 0.5})[words] == "does not hold here"
+    assert table1_verdicts({}, {UCB: 2.0, ESTR: 2.0, EPOCH_GREEDY: 3.0})[words] == "does not hold here"
 
 
 def test_hindsight_takes_the_best_multiplier_of_each_environment():
-    study = figure4.studies(True)[0]
+    study = studies("figure4")[0]
     comparison = with_hindsight(pretend(study, GOOD))
     for environment in comparison.environments:
         assert best_multiplier(comparison, environment) == MULTIPLIERS[1]
@@ -183,6 +270,6 @@ def test_hindsight_takes_the_best_multiplier_of_each_environment():
 
 
 def test_merging_cuts_runs_at_a_round():
-    study = figure2.studies(True)[1]
+    study = studies("figure2")[1]
     cut = merge(pretend(study, GOOD), until=100)
     assert all(run.rounds[-1] <= 100 and len(run.rounds) == len(run.regret) for run in cut.runs)

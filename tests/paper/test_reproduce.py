@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tensorbandits.cli import application
-from tensorbandits.paper.reproduce import reproduce
+from tensorbandits.paper.evaluation import reproduce
 
 ARGUMENTS = ["reproduce", "figure3", "--quick", "--replications", "1", "--jobs", "1"]
 
@@ -34,9 +34,9 @@ def test_the_report_has_summary_figures_verdicts_and_how_it_was_run(whole):
         "## Figure 3: contextual real data",
         "(figures/figure3.png)",
         "ensemble sampling is 75% below vectorized UCB at the end",
-        "regret after 1,500 rounds, 1 replications",
+        "regret after 1,000 rounds, 1 replications",
         "`SeedSequence(0)`",
-        "| vectorized UCB | ucb:paper=true |",
+        "| vectorized UCB | ucb:paper=true | figure3 |",
     ):
         assert expected in words
 
@@ -80,3 +80,19 @@ def test_wrong_input_gets_one_clear_line(arguments, words, tmp_path):
     assert result.exit_code == 2
     assert words in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_settings_are_listed_for_each_study_that_has_them():
+    from tensorbandits.paper.evaluation import _how, choose_items, plan
+    from tensorbandits.sim.compare import Comparison
+
+    studies = plan(choose_items(["figure2", "figure4"]), quick=True)
+    section = _how(studies, {study.name: Comparison(()) for study in studies}, 1, 0, 60.0, "")
+    rows = section.parts[-1].rows
+    assert ["elimination", "elimination:rank=2,paper=true", "figure2"] in rows
+    assert ["elimination", "elimination:rank=3,paper=true", "figure4"] in rows
+
+
+def test_replications_of_0_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="replications is 0"):
+        reproduce(["figure3"], tmp_path, replications=0)

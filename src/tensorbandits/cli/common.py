@@ -23,8 +23,10 @@ def one_line_errors(out: Path | None = None) -> Iterator[None]:
         kept = "" if out is None else f": what is finished is in {out}; the same command again goes on from there"
         typer.echo(f"interrupted{kept}", err=True)
         raise typer.Exit(130) from None
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
+        typer.echo(f"error: {words}{notes}", err=True)
         raise typer.Exit(2) from None
 
 
@@ -64,12 +66,14 @@ def print_table(console: "Console", title: str, header: Sequence[str], lines: Se
     """Print a table whose columns are as narrow as their words allow; those of numbers are set to the right."""
     from rich.table import Table
 
+    columns = [[line[at] for line in lines] for at in range(len(header))]
+    widths = [max(map(len, (*name.split(), *cells))) for name, cells in zip(header, columns, strict=True)]
     table = Table(title=title)
-    for at, column in enumerate(header):
-        cells = [line[at] for line in lines]
-        width = max(len(text) for text in (*column.split(), *cells))
+    for name, cells, width in zip(header, columns, widths, strict=True):
         numbers = all(cell[:1] in "0123456789.–-" for cell in cells)
-        table.add_column(column, justify="right" if numbers else "left", width=width)
+        table.add_column(name, justify="right" if numbers else "left", width=width)
     for line in lines:
         table.add_row(*line)
-    console.print(table)
+    before, console.width = console.width, max(console.width, sum(widths) + 3 * len(widths) + 1)
+    console.print(table)  # a line that the terminal breaks is better than one that is cut
+    console.width = before

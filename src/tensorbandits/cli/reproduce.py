@@ -1,5 +1,6 @@
 """``tensorbandits reproduce``: the paper's figures and tables, and an honest report."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ def register(app: "typer.Typer") -> None:
     """Add the command ``reproduce`` to the application."""
     import typer
 
-    from tensorbandits.paper.reproduce import ITEMS
+    from tensorbandits.paper.evaluation import ITEMS
 
     @app.command("reproduce")
     def command(
@@ -28,7 +29,7 @@ def register(app: "typer.Typer") -> None:
         address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
     ) -> None:
         """Run the paper's evaluation; write figures, tables and verdicts as HTML and Markdown."""
-        from tensorbandits.paper.reproduce import choose_items, reproduce
+        from tensorbandits.paper.evaluation import choose_items, reproduce
 
         place = out or Path("out/reproduce-quick" if quick else "out/reproduce")
         with one_line_errors(place):
@@ -44,6 +45,6 @@ def register(app: "typer.Typer") -> None:
                 backend=backend,
                 address=address,
                 progress=True,
-                command=" ".join(["tensorbandits", *sys.argv[1:]]),
+                command=shlex.join(["tensorbandits", *sys.argv[1:]]),
             )
             typer.echo(f"wrote {paths[0]} and {paths[1]}")

@@ -85,7 +85,7 @@ def register(app: "typer.Typer") -> None:
                 address=address,
                 progress=True,
             )
-        _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
+            _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
 
 
 def _parse(option: str, texts: Sequence[str], parse: Callable[[str], Made]) -> dict[str, Made]:

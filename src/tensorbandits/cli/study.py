@@ -1,5 +1,6 @@
 """``tensorbandits study``: what a log of yours holds, and how the policies fare on it."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +62,7 @@ def register(app: "typer.Typer") -> None:
                 backend=backend,
                 address=address,
                 progress=True,
-                command=" ".join(["tensorbandits", *sys.argv[1:]]),
+                command=shlex.join(["tensorbandits", *sys.argv[1:]]),
             )
             typer.echo(f"wrote {paths[0]} and {paths[1]}")
 

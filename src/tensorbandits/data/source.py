@@ -79,7 +79,10 @@ class Source:
         """Return a column as a float, null where it is NaN."""
         import narwhals as nw
 
-        value = nw.col(column).cast(nw.Float64())
+        column_as_is = nw.col(column)
+        if isinstance(self.schema[column], nw.Boolean):  # DuckDB would read a CSV file's words as floats at once
+            column_as_is = column_as_is.cast(nw.Int64())
+        value = column_as_is.cast(nw.Float64())
         if not self.schema[column].is_float():
             return value
         return nw.when(~value.is_nan()).then(value)
@@ -245,6 +248,10 @@ def _check_number(source: Source, column: str, what: str) -> None:
             found = f": {row[column]!r} in {where} is no number"
         except IndexError:
             found = ", though each is a number"
+            try:
+                source._first(text.is_null() | ~text.is_null(), [column])
+            except IndexError:
+                raise ValueError("the log is empty; give one with at least one row per level") from None
     elif isinstance(source.frame, nw.DataFrame):
         entries = enumerate(source.frame[column].to_list())
         wrong = [(i, value) for i, value in entries if isinstance(value, (str, bytes))][:1]

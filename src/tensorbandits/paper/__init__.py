@@ -1,5 +1,5 @@
 """The paper's evaluation: one file per figure or table, its settings as data and its analysis as a function."""
 
-from tensorbandits.paper.reproduce import ITEMS, reproduce
+from tensorbandits.paper.evaluation import ITEMS, reproduce
 
 __all__ = ["ITEMS", "reproduce"]

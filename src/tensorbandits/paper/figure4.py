@@ -11,6 +11,7 @@ from tensorbandits.paper.item import (
     ENSEMBLE,
     EPOCH_GREEDY,
     ESTR,
+    LOOKS,
     OURS,
     THOMPSON,
     TUNED,
@@ -27,7 +28,7 @@ from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, plot_panels
 
 RANK = 3
-HORIZON, QUICK = 10_000, 1_500
+HORIZON, QUICK = 10_000, 1_000
 BIKES = "bikes: weekday, slot and station decided"
 FLIGHTS = "flights: carrier, hours and weekday decided"
 SHOWN = [THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR, TUNED]
@@ -76,60 +77,58 @@ def claims(comparison: Comparison) -> list[Claim]:
     early = int(comparison.runs[0].rounds[-1]) // 10
     found = []
     for name in comparison.environments:
+        data = name.partition(":")[0]
         found += [
+            *(
+                below(
+                    f"{low.capitalize()} has low regret at a long horizon: below epoch-greedy, UCB and ESTR ({data})",
+                    SOURCE,
+                    comparison,
+                    low,
+                    [EPOCH_GREEDY, UCB, ESTR],
+                    environments=[name],
+                    why=_WHY[name] if low == ELIMINATION else "",
+                )
+                for low in (ENSEMBLE, ELIMINATION)
+            ),
             below(
-                "Ensemble sampling and elimination have low regret at a long horizon: both below epoch-greedy, UCB "
-                "and ESTR",
-                SOURCE,
-                comparison,
-                low,
-                [EPOCH_GREEDY, UCB, ESTR],
-                environments=[name],
-                why=_WHY[name],
-            )
-            for low in (ENSEMBLE, ELIMINATION)
-        ]
-        found += [
-            below(
-                "Ensemble sampling is slightly better than elimination",
+                f"Ensemble sampling is slightly better than elimination ({data})",
                 SOURCE,
                 comparison,
                 ENSEMBLE,
                 [ELIMINATION],
                 environments=[name],
-                why=_WHY[name],
             ),
             *(
                 below(
-                    f"ESTR has the worst performance: {other} is below it",
+                    f"ESTR has the worst performance: {other} is below it ({data})",
                     SOURCE,
                     comparison,
                     other,
                     [ESTR],
                     environments=[name],
-                    why="The theory radius makes ESTR explore, and so do uniform rounds; which costs more depends on "
-                    "the horizon.",
                 )
                 for other in (EPOCH_GREEDY, UCB)
             ),
             below(
-                "Epoch-greedy is better than UCB at a short horizon",
+                f"Epoch-greedy is better than UCB at a short horizon ({data}, not contextual)",
                 SOURCE,
                 comparison,
                 EPOCH_GREEDY,
                 [UCB],
                 environments=[name],
                 at=early,
-                why=_WHY[name],
+                why="With the paper's values half of its rounds are uniform, and UCB has few cells to try.",
             ),
         ]
     return found
 
 
 _WHY = {
-    BIKES: "The bikes' means have a few cells far above all others, so that an early start on them decides.",
-    FLIGHTS: "The best cells of the flights differ by a few hundredths of a standard deviation, less than so many "
-    "rounds can tell apart, and there are only 420 of them.",
+    BIKES: "Elimination begins with uniform play, which costs 4.2 a round here, as ESTR's regret shows, while UCB "
+    "has tried all of the 840 cells by round 840.",
+    FLIGHTS: "With 10,000 rounds a cell gets 24 rewards on average, so that its mean is known to 0.2 standard "
+    "deviations, while the best cell is only 0.49 above the average: almost nothing can be eliminated.",
 }
 
 
@@ -141,7 +140,7 @@ def _figure(comparison: Comparison, path: Path) -> None:
         ]
         for name in comparison.environments
     ]
-    plot_panels(rows, path, "Figure 4: real data, all modes decided")
+    plot_panels(rows, path, "Figure 4: real data, all modes decided", looks=LOOKS)
 
 
 ITEM = Item("figure4", "Real data without context", studies, analyse)

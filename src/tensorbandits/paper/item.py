@@ -20,6 +20,20 @@ ESTR = "matricized ESTR"
 OURS = ", our defaults"
 TUNED = f"{ESTR}, radius tuned in hindsight"
 
+# How each is drawn, in every figure: numbers of a colour and of a line style. Our defaults are solid lines.
+LOOKS = {
+    THOMPSON: (0, 0),
+    ENSEMBLE: (1, 1),
+    ELIMINATION: (2, 2),
+    EPOCH_GREEDY: (3, 3),
+    UCB: (4, 4),
+    ESTR: (5, 5),
+    TUNED: (6, 0),
+    ENSEMBLE + OURS: (1, 0),
+    ELIMINATION + OURS: (2, 0),
+    EPOCH_GREEDY + OURS: (3, 0),
+}
+
 MULTIPLIERS = (0.01, 0.001)  # of ESTR's squared radius; theory has 1
 
 
@@ -44,8 +58,7 @@ Results = Mapping[str, Comparison]  # by the name of the study
 class Item:
     """A figure or table of the paper.
 
-    ``studies(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it. ``least`` is the
-    fewest replications from which anything can be said.
+    ``studies(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it.
     """
 
     name: str

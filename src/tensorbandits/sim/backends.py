@@ -60,7 +60,7 @@ def run_jobs(
 
     with _BACKENDS[backend](workers, address, len(waiting)) as parallel:
         calls = (
-            (delayed(_run_near)(job, os.getpid()) for job in waiting)
+            (delayed(_run_near)(job, os.getpid(), source_digest()) for job in waiting)
             if backend == "local"
             else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
         )
@@ -77,10 +77,12 @@ def run_jobs(
                 raise
 
 
-def _run_near(job: Job, parent: int) -> Run:
+def _run_near(job: Job, parent: int, source: str) -> Run:
     """Run a job in a process of this machine, which is not to outlive the one that asked for it."""
     if os.getppid() == parent:
         _follow(parent)
+        if source_digest() != source:
+            raise RuntimeError("the code of tensorbandits changed while a comparison ran; run it again")
     return run_job(job)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,9 @@ __all__ = [
     "run_job",
     "run_jobs",
 ]
+
+
+NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")  # a cell of a table that is set to the right
 
 
 @dataclass(frozen=True)
@@ -150,13 +154,18 @@ class Comparison:
     def rates(self, policy: str, environment: str | None = None, *, windows: int = 24) -> tuple[Floats, Floats, Floats]:
         """Return regret per round, averaged over windows of equal length on a logarithmic axis.
 
-        The middle of each window, the mean over replications, and the half-width of its 95 % band, each (k,).
+        The middle of each window, the mean over replications, and the half-width of its 95 % band, each (k,); nothing
+        for a single round.
+
+        >>> runs = [Run("small", "ucb", i, np.array([1, 4, 16]), np.array([2.0, 5.0, 11.0]), 1e-5) for i in range(2)]
+        >>> [part.tolist() for part in Comparison(tuple(runs)).rates("ucb", windows=2)]
+        [[2.0, 8.0], [1.0, 0.5], [0.0, 0.0]]
         """
         runs = self.select(policy, environment)
         rounds = runs[0].rounds
         wanted = np.geomspace(rounds[0], rounds[-1], windows + 1)
         edges = np.unique(np.abs(rounds[:, None] - wanted).argmin(axis=0))
-        rates = np.diff([run.regret[edges] for run in runs], axis=1) / np.diff(rounds[edges])
+        rates = np.diff(np.array([run.regret[edges] for run in runs]), axis=1) / np.diff(rounds[edges])
         middle = np.sqrt(rounds[edges[:-1]] * rounds[edges[1:]].astype(np.float64))
         return middle, rates.mean(axis=0), _half_width(rates)
 
@@ -250,16 +259,18 @@ def _check_makers(policies: object, environments: object) -> Mapping[str, Enviro
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table whose first column is text and whose others are numbers.
+    """Return a Markdown table; columns of numbers are set to the right, those of words to the left.
 
-    >>> print(markdown_table(["policy", "regret"], [["ucb", "12"]]))
+    >>> print(markdown_table(["policy", "regret"], [["ucb|2", "12"]]))
     | policy | regret |
     |:--|--:|
-    | ucb | 12 |
+    | ucb\\|2 | 12 |
     """
-    lines = [" | ".join(header), *(" | ".join(row) for row in rows)]
-    rule = "|:--|" + "--:|" * (len(header) - 1)
-    return "\n".join([f"| {lines[0]} |", rule, *(f"| {line} |" for line in lines[1:])])
+    lines = [list(row) for row in rows]
+    numbers = [bool(lines) and all(NUMBER.match(line[i]) for line in lines) for i in range(len(header))]
+    rule = "|" + "|".join("--:" if number else ":--" for number in numbers) + "|"
+    text = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, *lines)]
+    return "\n".join([text[0], rule, *text[1:]])
 
 
 def _finals(runs: Sequence[Run]) -> Floats:

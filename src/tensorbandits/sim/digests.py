@@ -35,8 +35,9 @@ _DECIDING = (
     "tensor",
     "policies",
     "theory.py",
-    "data",
+    "data/world.py",
     "sim/environment.py",
+    "sim/jobs.py",
     "sim/loop.py",
 )
 

@@ -105,9 +105,9 @@ def run_job(job: Job) -> Run:
 
 
 def _points(horizon: int) -> Ints:
-    """The rounds after which the regret is kept: among them 1, 2, 5, 10, 20, 50, .. and the last."""
+    """The rounds after which the regret is kept: among them 1, 2, .., 9, 10, 20, .., 90, 100, 200, .. and the last."""
     even, early = np.linspace(1, horizon, min(_EVEN, horizon)), np.geomspace(1, horizon, _EARLY)
-    round_numbers = np.array([digit * 10.0**power for power in range(10) for digit in (1, 2, 5)])
+    round_numbers = np.array([digit * 10.0**power for power in range(10) for digit in range(1, 10)])
     points = np.concatenate([even, early, round_numbers[round_numbers <= horizon]])
     return np.unique(points.round().astype(np.int64))
 

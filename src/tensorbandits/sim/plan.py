@@ -83,7 +83,8 @@ class Plan:
         """Return the name of the folder of a policy in an environment, and put down its settings."""
         state = policy.state_dict()
         start = [state["policy"], type(policy), state["arguments"], world_digest, job.horizon, job.seed]
-        known_by = digest([_FORMAT, source_digest(), job.environment, job.policy, *start])
+        libraries = {name: version for name, version in software().items() if name != "python"}
+        known_by = digest([_FORMAT, source_digest(), libraries, job.environment, job.policy, *start])
         words = re.sub(r"[^A-Za-z0-9.=]+", "-", f"{job.environment}-{job.policy}").strip("-")[:60]
         name = f"{words}-{known_by[:16]}"
         self.settings[name] = {

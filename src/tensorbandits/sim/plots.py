@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
@@ -92,11 +92,17 @@ def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = 
 
 
 def plot_panels(
-    rows: Sequence[Sequence[Panel]], path: str | PathLike[str], title: str = "", *, separate: bool = False
+    rows: Sequence[Sequence[Panel]],
+    path: str | PathLike[str],
+    title: str = "",
+    *,
+    separate: bool = False,
+    looks: Mapping[str, tuple[int, int]] | None = None,
 ) -> None:
     """Write a figure with a grid of panels and one legend; a policy looks the same in all of them.
 
-    With ``separate`` each panel has a legend of its own, for panels that have no policy in common.
+    With ``separate`` each panel has a legend of its own, for panels that have no policy in common. ``looks`` may say
+    which colour and line style each policy has, by number, so that it looks the same in several figures.
     """
     check_installed("drawing a figure", "matplotlib")
     from matplotlib.figure import Figure
@@ -111,7 +117,8 @@ def plot_panels(
         for axes in axes_row[len(panels) :]:
             axes.set_visible(False)
         for panel, axes in zip(panels, axes_row, strict=False):
-            _draw(panel, panel.names if separate else names, axes)
+            some = panel.names if separate else names
+            _draw(panel, looks or {name: (i, i) for i, name in enumerate(some)}, axes)
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
             if separate:
                 axes.legend(frameon=False, handlelength=4)
@@ -124,11 +131,12 @@ def plot_panels(
     figure.savefig(path, dpi=150)
 
 
-def _draw(panel: Panel, names: Sequence[str], axes: Axes) -> None:
+def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> None:
     for policy in panel.names:
         rounds, mean, half = panel.curve(policy)
-        i = names.index(policy)
-        colour, style = COLOURS[i % len(COLOURS)], _STYLES[i % len(_STYLES)]
+        colour, style = COLOURS[looks[policy][0] % len(COLOURS)], _STYLES[looks[policy][1] % len(_STYLES)]
+        if panel.scale != "linear":
+            mean = np.where(mean > 0, mean, np.nan)  # 0 has no logarithm
         axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=policy, zorder=3)
         if len(panel.comparison.select(policy, panel.environment)) >= _BAND:
             low = np.maximum(mean - half, 1e-3 * mean)  # a band that reaches below 0 has no logarithm
@@ -137,13 +145,13 @@ def _draw(panel: Panel, names: Sequence[str], axes: Axes) -> None:
     axes.set_ylabel(f"{'cumulative regret' if panel.quantity == 'cumulative' else 'regret per round'} ({panel.unit})")
     if panel.scale == "linear":
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter("{x:,.0f}" if panel.quantity == "cumulative" else "{x:,g}")
+        axes.yaxis.set_major_formatter("{x:,g}")
     else:
         axes.set_ylim(*_limits(panel))
         axes.set_yscale("log")
     if panel.scale == "log":
         axes.set_xscale("log")
-        last = max(panel.curve(policy)[0][-1] for policy in panel.names)
+        last = max((rounds[-1] for rounds in (panel.curve(name)[0] for name in panel.names) if len(rounds)), default=1)
         axes.set_xlim(left=max(1.0, min(10.0, last / 10), 1e-3 * last))
     else:
         axes.set_xlim(left=0)
@@ -156,6 +164,6 @@ def _draw(panel: Panel, names: Sequence[str], axes: Axes) -> None:
 def _limits(panel: Panel) -> tuple[float, float]:
     """The range of a logarithmic axis: from the least positive value after 1 % of the rounds to the most."""
     curves = [panel.curve(policy)[1] for policy in panel.names]
-    late = np.concatenate([curve[len(curve) // 100 :] for curve in curves])
+    late = np.concatenate([curve[len(curve) // 100 :] for curve in curves] or [np.zeros(0)])
     positive = late[late > 0]
     return (0.7 * positive.min(), 1.5 * positive.max()) if positive.size else (0.1, 1.0)

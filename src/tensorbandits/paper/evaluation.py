@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tensorbandits.checks import check_count
-from tensorbandits.evidence import how_it_was_run
+from tensorbandits.evidence import FEW, how_it_was_run
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Item, Study
 from tensorbandits.report import Claims, Code, Report, Section, Table, Text, write
@@ -61,7 +61,9 @@ def reproduce(
     arguments are those of :func:`tensorbandits.compare`.
     """
     items = choose_items(names)
-    count = check_count(replications or (QUICK_REPLICATIONS if quick else REPLICATIONS), "replications")
+    count = check_count(
+        (QUICK_REPLICATIONS if quick else REPLICATIONS) if replications is None else replications, "replications"
+    )
     place, start = Path(folder), time.perf_counter()
     studies = plan(items, quick)
     results: dict[str, Comparison] = {}
@@ -92,12 +94,19 @@ def _summary(sections: Sequence[Section], quick: bool, count: int) -> Section:
         claim for section in sections for part in section.parts if isinstance(part, Claims) for claim in part.claims
     ]
     rows = [[claim.words, claim.source, claim.verdict] for claim in claims]
-    warning = (
-        f"This is the quick form, {count} replications and short horizons: it shows that everything runs. No verdict "
-        "below should be believed; leave out `--quick` for those."
-        if quick
-        else "Each verdict is of what was measured here; the sections below have the numbers, tests and reasons."
-    )
+    if quick:
+        warning = (
+            f"This is the quick form, {count} replications and short horizons: it shows that everything runs. No "
+            "verdict below should be believed; leave out `--quick` for those."
+        )
+    elif count < FEW:
+        warning = f"Only {count} replications: verdicts and intervals below are rough; the paper, and we, take 30."
+    else:
+        warning = (
+            "An order holds, or does not, if the 95 % interval (in brackets) of the ratio of mean regrets lies "
+            "below, or above, 1; else it is not decided. A number, such as 75 % below, is judged by the means. The "
+            "sections below have all of them."
+        )
     return Section("Summary", [Text(warning), Table(["claim", "source", "verdict"], rows)])
 
 
@@ -115,10 +124,11 @@ def _how(
         ]
         for study in studies
     ]
-    recipes = [
-        [name, str(recipe)]
-        for name, recipe in {name: recipe for study in studies for name, recipe in study.policies.items()}.items()
-    ]
+    used: dict[tuple[str, str], list[str]] = {}
+    for study in studies:
+        for name, recipe in study.policies.items():
+            used.setdefault((name, str(recipe)), []).append(study.name)
+    recipes = [[name, settings, ", ".join(names)] for (name, settings), names in used.items()]
     return Section(
         "How this was run",
         [
@@ -129,6 +139,10 @@ def _how(
                 rows,
                 "The studies",
             ),
-            Table(["policy", "settings"], recipes, "The policies, as `tensorbandits simulate --policy` takes them"),
+            Table(
+                ["policy", "settings", "studies"],
+                recipes,
+                "The policies, as `tensorbandits simulate --policy` takes them",
+            ),
         ],
     )
