@@ -34,9 +34,10 @@ class NoTwinError(Exception):
 def sampling(policy: Any, rows: Callable[..., Any] = row_by_row) -> Any:
     """Thompson or ensemble sampling with the rows of each mode one at a time, or all at once."""
     twin = plain(tb.Policy.from_state_dict(policy.state_dict()), rows)
-    chain = getattr(twin.oracle, "chain", None)
-    if chain is not None:
-        twin.oracle.chain = PlainChain(chain, rows)
+    for name in ("chain", "rival"):
+        chain = getattr(twin.oracle, name, None)
+        if chain is not None:
+            setattr(twin.oracle, name, PlainChain(chain, rows))
     return twin
 
 

@@ -127,3 +127,8 @@ class PlainChain:
                 errors = np.maximum(ledger.squares - fit * (2 * ledger.totals - ledger.counts * fit), 0.0).sum()
                 rate = NOISE_SHAPE * units.scale**2 + float(errors) / 2
                 self.noise_variance = float(rate / rng.gamma(NOISE_SHAPE + ledger.rounds / 2))
+
+    def log_likelihood(self, ledger):
+        fit = self.tensor.at(ledger.cells)
+        errors = (ledger.squares - 2 * fit * ledger.totals + ledger.counts * fit**2).sum()
+        return -(ledger.rounds * np.log(self.noise_variance) + errors / self.noise_variance) / 2

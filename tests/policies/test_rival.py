@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.plain.sweep import PlainChain
 
 import tensorbandits as tb
 from tensorbandits.policies.thompson import _RIVAL_SWEEPS, GibbsOracle
@@ -53,6 +54,8 @@ def test_likelihoods_differ_as_those_of_single_rewards_do(problem):
     difference = one.log_likelihood(ledger) - two.log_likelihood(ledger)
     assert difference == pytest.approx(single(one) - single(two), rel=1e-9)
     assert abs(difference) > 1e-3
+    plain = [PlainChain(chain).log_likelihood(ledger) for chain in (one, two)]
+    assert difference == pytest.approx(plain[0] - plain[1], rel=1e-9)
 
 
 def oracle_with(chain, ledger):
