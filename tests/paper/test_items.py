@@ -194,14 +194,14 @@ def test_figure_4_judges_each_claim_of_each_data_set(data):
     low = "has low regret at a long horizon: below epoch-greedy, UCB and ESTR"
     worst = "ESTR has the worst performance:"
     good = figure4_verdicts()
-    assert len(good) == 12
+    assert len(good) == 16
     assert {verdict for words, verdict in good.items() if "short horizon" not in words} == {"holds"}
     for rival in ("EPOCH_GREEDY", "UCB", "ESTR"):
         bad = figure4_verdicts(**{rival: 1})
         for policy in ("Ensemble sampling", "Elimination"):
             assert bad[f"{policy} {low} ({data})"] == "does not hold here"
     bad = figure4_verdicts(ESTR=1)
-    for other in (EPOCH_GREEDY, UCB):
+    for other in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB):
         assert bad[f"{worst} {other} is below it ({data})"] == "does not hold here"
     slightly = f"Ensemble sampling is slightly better than elimination ({data})"
     assert figure4_verdicts(ELIMINATION=1)[slightly] == "does not hold here"

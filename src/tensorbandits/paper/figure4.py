@@ -107,8 +107,9 @@ def claims(comparison: Comparison) -> list[Claim]:
                     other,
                     [ESTR],
                     environments=[name],
+                    why=_WHY[name] if other == ELIMINATION else "",
                 )
-                for other in (EPOCH_GREEDY, UCB)
+                for other in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB)
             ),
             below(
                 f"Epoch-greedy is better than UCB at a short horizon ({data}, not contextual)",
