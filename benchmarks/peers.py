@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
 from tensorbandits.checks import check_count
-from tensorbandits.sim.compare import markdown_table
+from tensorbandits.report import markdown_table
 
 SIGNAL, NOISE, RANK, ROUNDS = 0.5, 1.0, 2, 10_000
 Cell = tuple[int, ...]

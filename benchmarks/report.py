@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.store import Settings, Store
-from tensorbandits.sim.compare import markdown_table as table
+from tensorbandits.report import markdown_table as table
 
 __all__ = ["Section", "dash", "duration", "finish", "number", "table", "whole", "write"]
 

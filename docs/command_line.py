@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from tensorbandits.cli import application
-from tensorbandits.sim.compare import markdown_table
+from tensorbandits.report import markdown_table
 
 PAGE = Path(__file__).parent / "reference" / "command-line.md"
 
@@ -20,7 +20,7 @@ def reference() -> str:
         names = [each.name.upper() if each.required else f"[{each.name.upper()}]" for each in arguments]
         usage = " ".join(["tensorbandits", name, *names, "[OPTIONS]"])
         rows = [row(option) for option in command.params]
-        table = markdown_table(["option", "what", "default"], rows).replace("--:", ":--")
+        table = markdown_table(["option", "what", "default"], rows)
         parts += [f"## {name}", command.help, f"```console\n{usage}\n```", table]
     return "\n\n".join(parts) + "\n"
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tensorbandits.report import Claim, Claims, Code, Picture, Report, Section, Table, Text, write
+from tensorbandits.report import Claim, Claims, Code, Picture, Report, Section, Table, Text, markdown_table, write
 
 PNG = b"\x89PNG\r\n\x1a\n-not really-"
 
@@ -61,3 +61,7 @@ def test_the_twin_says_the_same_in_markdown(written):
 def test_verdicts_are_told_by_words_and_not_by_colour_alone(written):
     page, _, _ = written
     assert '<span class="no">does not hold here</span>' in page
+
+
+def test_markdown_aligns_numbers_to_the_right():
+    assert markdown_table(["a", "b", "c"], [["x", "1", "2"]]) == "| a | b | c |\n|:--|--:|--:|\n| x | 1 | 2 |"

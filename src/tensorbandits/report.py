@@ -9,13 +9,12 @@ import base64
 import html
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tensorbandits.sim.compare import NUMBER, markdown_table
-
+_NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")  # a cell of a table that is set to the right
 Verdict = Literal["holds", "does not hold here", "not decided"]
 
 
@@ -77,7 +76,7 @@ class Table:
     def html(self) -> str:
         """The table, with its caption."""
         caption = f"<caption>{_inline(self.caption)}</caption>" if self.caption else ""
-        words = [not all(NUMBER.match(row[i]) for row in self.rows) for i in range(len(self.header))]
+        words = [not all(_NUMBER.match(row[i]) for row in self.rows) for i in range(len(self.header))]
         head, *rows = (
             "".join(
                 f"<{tag}{' class=words' if left else ''}>{_inline(cell)}</{tag}>"
@@ -181,6 +180,21 @@ class Report:
 
     title: str
     sections: Sequence[Section]
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table; columns of numbers are set to the right, those of words to the left.
+
+    >>> print(markdown_table(["policy", "regret"], [["ucb|2", "12"]]))
+    | policy | regret |
+    |:--|--:|
+    | ucb\\|2 | 12 |
+    """
+    lines = [list(row) for row in rows]
+    numbers = [bool(lines) and all(_NUMBER.match(line[i]) for line in lines) for i in range(len(header))]
+    rule = "|" + "|".join("--:" if number else ":--" for number in numbers) + "|"
+    text = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, *lines)]
+    return "\n".join([text[0], rule, *text[1:]])
 
 
 def write(report: Report, folder: str | os.PathLike[str]) -> tuple[Path, Path]:

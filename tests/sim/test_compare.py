@@ -7,7 +7,7 @@ from scipy import stats
 import tensorbandits as tb
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB
-from tensorbandits.sim.compare import Comparison, Job, Run, compare, markdown_table, run_job, run_jobs
+from tensorbandits.sim.compare import Comparison, Job, Run, compare, run_job, run_jobs
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.plots import plot_regret
 
@@ -183,10 +183,6 @@ def test_unknown_names_are_refused(comparison):
 def test_a_baseline_without_regret_gives_no_ratio():
     runs = tuple(Run("e", name, 0, np.array([1]), np.array([x]), 1.0) for name, x in (("a", 0.0), ("b", 2.0)))
     assert all(np.isnan(row.ratio) for row in Comparison(runs).table(baseline="a"))
-
-
-def test_markdown_aligns_numbers_to_the_right():
-    assert markdown_table(["a", "b", "c"], [["x", "1", "2"]]) == "| a | b | c |\n|:--|--:|--:|\n| x | 1 | 2 |"
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
-from tensorbandits.sim.compare import Comparison, compare, markdown_table
+from tensorbandits.report import markdown_table
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
+from tensorbandits.report import markdown_table
 from tensorbandits.sim.backends import check_backend
-from tensorbandits.sim.compare import Comparison, compare, markdown_table
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.jobs import EnvironmentFactory, Job
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe

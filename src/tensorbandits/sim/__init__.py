@@ -1,6 +1,6 @@
 """Simulation: environments, the one round loop, replications side by side, their figures."""
 
-from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, markdown_table, run_job, run_jobs
+from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, run_job, run_jobs
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.loop import Trace, simulate
 from tensorbandits.sim.plots import plot_regret
@@ -16,7 +16,6 @@ __all__ = [
     "TensorEnvironment",
     "Trace",
     "compare",
-    "markdown_table",
     "paper_tensor",
     "plot_regret",
     "run_job",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -26,13 +25,9 @@ __all__ = [
     "Row",
     "Run",
     "compare",
-    "markdown_table",
     "run_job",
     "run_jobs",
 ]
-
-
-NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")  # a cell of a table that is set to the right
 
 
 @dataclass(frozen=True)
@@ -256,21 +251,6 @@ def _check_makers(policies: object, environments: object) -> Mapping[str, Enviro
         if not isinstance(name, str):
             raise TypeError(f"the name {name!r} is no string; name policies and environments by strings")
     return worlds
-
-
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; columns of numbers are set to the right, those of words to the left.
-
-    >>> print(markdown_table(["policy", "regret"], [["ucb|2", "12"]]))
-    | policy | regret |
-    |:--|--:|
-    | ucb\\|2 | 12 |
-    """
-    lines = [list(row) for row in rows]
-    numbers = [bool(lines) and all(NUMBER.match(line[i]) for line in lines) for i in range(len(header))]
-    rule = "|" + "|".join("--:" if number else ":--" for number in numbers) + "|"
-    text = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, *lines)]
-    return "\n".join([text[0], rule, *text[1:]])
 
 
 def _finals(runs: Sequence[Run]) -> Floats:
