@@ -54,7 +54,8 @@ def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
         "150 rounds, 2 replications",
     ):
         assert expected in words
-    assert ELIMINATION not in words  # takes no context
+    assert ELIMINATION not in words
+    assert "Elimination is left out: TensorElimination takes no context" in words
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert (tmp_path / "out" / "figures" / "profile.png").stat().st_size > 20_000
@@ -156,9 +157,16 @@ def test_a_word_deep_in_a_csv_file_is_found(tmp_path):
 
 def test_policies_are_told_no_more_than_the_largest_rank():
     assert LARGEST_RANK == 4
-    assert ELIMINATION in lineup((5, 5, 5), 2, 5_000, context=False)
-    assert ELIMINATION not in lineup((5, 5, 5), 2, 10, context=False)  # too short for it
-    assert list(lineup((5, 5, 5), 2, 10, context=True))[-1] == UCB
+    log = noise(500)
+    policies, refused = lineup(log.world(), 2, 5_000)
+    assert ELIMINATION in policies
+    assert not refused
+    policies, refused = lineup(log.world(), 2, 10)
+    assert ELIMINATION not in policies  # too short for it
+    assert "horizon is 10" in refused[ELIMINATION]
+    policies, refused = lineup(log.world(["a"]), 2, 5_000)
+    assert list(policies)[-1] == UCB
+    assert "takes no context" in refused[ELIMINATION]
 
 
 def test_levels_to_keep_are_read_from_text():

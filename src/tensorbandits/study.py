@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorbandits import theory
 from tensorbandits.checks import check_count, check_installed
 from tensorbandits.data.log import Log, from_log
 from tensorbandits.data.profile import Profile, profile
@@ -35,7 +34,6 @@ _THIN = (
     "of this world is partly the luckiest one, which no policy could know. Give `--shrinkage 10` or more to mix in "
     "the others'."
 )
-_NO_ELIMINATION = " Elimination is left out: it takes no context, and needs more rounds than it explores."
 _MODELS = ("overall mean", "main effects", "cell means")
 
 
@@ -59,7 +57,7 @@ def read_file(path: str | os.PathLike[str]) -> Any:
         name = glob.escape(str(place))  # DuckDB takes names as patterns
         return duckdb.read_parquet(name) if kind == ".parquet" else duckdb.read_csv(name)
     except duckdb.Error as error:
-        raise ValueError(f"{place} cannot be read as {kind[1:]}: {error}") from None
+        raise ValueError(f"{place} cannot be read as {kind[1:]}: {error}; see that the file is whole") from None
 
 
 def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **options: Any) -> Log:
@@ -74,26 +72,23 @@ def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **
         raise ValueError(f"{path} cannot be read: {what}. Mend that line, or leave it out") from None
 
 
-def lineup(shape: Sequence[int], rank: int, horizon: int, context: bool) -> dict[str, PolicyRecipe]:
-    """Return the policies that fit a log, with our defaults: elimination only without context and with rounds enough.
-
-    >>> list(lineup((5, 5, 5), 2, 2_000, context=True))[-1]
-    'vectorized UCB'
-    """
+def lineup(world: World, rank: int, horizon: int) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
+    """Return the policies with our defaults that can play in a world, and why the others cannot, by name."""
     known = {"rank": rank}
     policies = {
         THOMPSON: PolicyRecipe("thompson", known),
         ENSEMBLE: PolicyRecipe("ensemble", known),
         EPOCH_GREEDY: PolicyRecipe("epoch-greedy", known),
+        ELIMINATION: PolicyRecipe("elimination", known),
+        UCB: PolicyRecipe("ucb"),
     }
-    if not context and np.prod(shape) <= theory.ELIMINATION_CELLS:
-        recipe = PolicyRecipe("elimination", known)
+    refused, environment = {}, world(0)
+    for name, recipe in policies.items():
         try:
-            recipe.kinds["elimination"](shape, rank=rank, horizon=horizon)  # type: ignore[call-arg]
-            policies[ELIMINATION] = recipe
-        except ValueError:  # its exploration leaves none of so many rounds
-            pass
-    return policies | {UCB: PolicyRecipe("ucb")}
+            recipe.make(environment, horizon)
+        except ValueError as error:
+            refused[name] = str(error)
+    return {name: recipe for name, recipe in policies.items() if name not in refused}, refused
 
 
 def study(
@@ -124,7 +119,9 @@ def study(
     world = log.world(list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
     facts = profile(log, seed=seed)
     told = min(facts.suggested_rank, LARGEST_RANK) if rank is None else check_count(rank, "rank")
-    policies = lineup(log.shape, told, rounds, bool(context))
+    policies, refused = lineup(world, told, rounds)
+    if UCB not in policies:
+        raise ValueError(f"the log's combinations cannot be played: {refused[UCB]}")
     comparison = compare(
         policies,
         {"log": world},
@@ -137,11 +134,13 @@ def study(
         address=address,
         progress=progress,
     )
-    thin = facts.rewards_per_cell[0.5] < _FEW_REWARDS and not shrinkage
+    remarks = [f"{name.capitalize()} is left out: {why}." for name, why in refused.items()]
+    if facts.rewards_per_cell[0.5] < _FEW_REWARDS and not shrinkage:
+        remarks.append(_THIN)
     sections = [
         _contents(log, facts),
         _rank(facts, told),
-        _policies(_in_rewards(comparison, world), log, context, told, (min_count, shrinkage), thin),
+        _policies(_in_rewards(comparison, world), log, context, told, (min_count, shrinkage), remarks),
         _how(comparison, policies, seed, time.perf_counter() - start, command),
     ]
     return write(Report(f"A study of {log.reward} by {', '.join(log.modes)}", sections), folder)
@@ -211,7 +210,12 @@ def verdict(facts: Profile) -> str:
 
 
 def _policies(
-    comparison: Comparison, log: Log, context: Sequence[str], told: int, small: tuple[int, float], thin: bool
+    comparison: Comparison,
+    log: Log,
+    context: Sequence[str],
+    told: int,
+    small: tuple[int, float],
+    remarks: Sequence[str],
 ) -> Section:
     names = comparison.policies
     given = f"given {', '.join(context)}" if context else "with every mode decided"
@@ -225,9 +229,9 @@ def _policies(
             f"Each policy plays on the log's own rewards, {given}, rank {told}, our defaults: a reward is drawn from "
             f"those of its cell (cells with fewer than {small[0]} rewards, and a share by shrinkage {small[1]:g}, "
             "draw from all). Policies see rewards shifted and divided by their spread; regrets are in units of the "
-            f"log's rewards.{'' if ELIMINATION in names else _NO_ELIMINATION}"
+            "log's rewards."
         ),
-        *([Text(_THIN)] if thin else []),
+        *map(Text, remarks),
         Picture(
             "regret", lambda path: plot_panels([panels], path), "Mean cumulative regret with 95 % confidence bands."
         ),
