@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -224,7 +225,18 @@ def test_threads_are_limited_until_the_last_job_leaves():
     assert one_thread.inside == 0
 
 
-def test_leaving_early_stops_the_workers_without_a_warning():
-    stream = backends.run_jobs(jobs(tb.PaperWorld(p=2), 40), 2)
+def test_leaving_early_stops_the_workers_without_a_warning(tmp_path):
+    def slow(seed):
+        (tmp_path / str(seed)).touch()
+        time.sleep(0.05)
+        return tb.PaperWorld(p=2)(seed)
+
+    stream = backends.run_jobs(jobs(slow, 40), 2)
     next(stream)
-    stream.close()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stream.close()
+    assert not caught
+    started = len(list(tmp_path.iterdir()))
+    time.sleep(0.5)
+    assert started == len(list(tmp_path.iterdir())) < 40

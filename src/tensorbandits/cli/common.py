@@ -25,6 +25,8 @@ def one_line_errors(out: Path | None = None) -> Iterator[None]:
         raise typer.Exit(130) from None
     except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, MemoryError):
+            words += "; there is not so much memory: give fewer levels or modes"
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
         typer.echo(f"error: {words}{notes}", err=True)
         raise typer.Exit(2) from None
