@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,7 +10,7 @@ from typer.testing import CliRunner
 from tensorbandits.cli import application
 from tensorbandits.cli.study import _top
 from tensorbandits.data import from_log, profile
-from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, lineup, read_log, study, verdict
+from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, _too_few, lineup, read_log, study, verdict
 
 ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]
 
@@ -224,3 +226,12 @@ def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_pa
     assert "not decided" in words["constant"]
     assert "unknown: no cell has two rewards" in words["once"]
     assert "No cell has two rewards" in words["once"]
+
+
+def test_a_rank_that_is_told_though_it_is_too_low_is_warned_of():
+    facts = profile(noise(3_000, signal=2.0))
+    high = replace(facts, suggested_rank=3, errors=facts.errors | {"rank 1": 9.0, "rank 2": 0.0})
+    assert "fewer than the log asks for" in _too_few(high, 1)
+    assert not _too_few(high, 2)
+    assert not _too_few(high, 3)
+    assert not _too_few(high, 9)

@@ -181,12 +181,20 @@ def _rank(facts: Profile, told: int) -> Section:
             Text(
                 "Half of the rewards predict the cell means of the other half, over several random halves. Suggested "
                 f"rank: **{facts.suggested_rank}**, the smallest within one standard error of the best. "
-                f"{verdict(facts)} The policies below are told rank {told}."
+                f"{verdict(facts)} The policies below are told rank {told}.{_too_few(facts, told)}"
             ),
             Picture("profile", lambda path: _profile_figure(facts, path), "Spectra beside noise, and held-out errors."),
             Table(["model", "held-out squared error", "above noise"], rows),
         ],
     )
+
+
+def _too_few(facts: Profile, told: int) -> str:
+    """A warning where policies are told a rank at which the model predicts worse than one without any."""
+    rival = min(_MODELS, key=lambda model: facts.errors[model])
+    if told >= facts.suggested_rank or facts.errors[f"rank {told}"] < facts.errors[rival]:
+        return ""
+    return f" That is fewer than the log asks for, and predicts worse than '{rival}'; `--rank` tells them more."
 
 
 def _repeats(facts: Profile) -> bool:
