@@ -169,7 +169,9 @@ class Log:
     def _position(self, mode: Any) -> int:
         if isinstance(mode, str):
             if mode not in self.modes:
-                raise ValueError(f"context names the mode {mode!r}; the modes are {list(self.modes)}")
+                raise ValueError(
+                    f"context names the mode {mode!r}; the modes are {list(self.modes)}: name some of them"
+                )
             return self.modes.index(mode)
         return mode  # type: ignore[no-any-return]  # checked with the others by check_context
 
