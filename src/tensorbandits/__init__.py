@@ -9,6 +9,7 @@
 from importlib.metadata import version
 
 from tensorbandits import data, theory
+from tensorbandits.advice import recommend
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
     ApproximateThompsonSampling,
@@ -20,6 +21,7 @@ from tensorbandits.policies import (
     TensorThompsonSampling,
     VectorizedUCB,
 )
+from tensorbandits.policies.registry import register
 from tensorbandits.sim import (
     Comparison,
     PaperWorld,
@@ -32,7 +34,6 @@ from tensorbandits.sim import (
     simulate,
 )
 from tensorbandits.tensor import Tucker, complete
-from tensorbandits.theory import recommend
 
 __version__ = version("tensorbandits")
 
@@ -58,6 +59,7 @@ __all__ = [
     "paper_tensor",
     "plot_regret",
     "recommend",
+    "register",
     "simulate",
     "theory",
 ]

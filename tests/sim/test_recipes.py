@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.policies.registry import find, records
 
 
-@pytest.mark.parametrize("name", list(tb.PolicyRecipe.kinds))
+@pytest.mark.parametrize("name", [record.name for record in records()])
 def test_a_recipe_fits_any_environment(name):
     for world in (tb.PaperWorld(p=5), tb.PaperWorld(p=4, order=2)):
         policy = tb.PolicyRecipe(name).make(world(0), horizon=2_000, seed=0)
-        assert type(policy) is tb.PolicyRecipe.kinds[name]
+        assert type(policy) is find(name).kind
         assert policy.shape == world(0).shape
         assert getattr(policy, "horizon", 2_000) == 2_000
         assert getattr(policy, "rank", "auto") == "auto"
@@ -23,12 +24,12 @@ def test_a_recipe_takes_the_context_of_the_environment():
         tb.PolicyRecipe("estr").make(world, 100)
 
 
-@pytest.mark.parametrize("name", list(tb.PolicyRecipe.kinds))
+@pytest.mark.parametrize("name", [record.name for record in records()])
 def test_the_papers_values_are_those_of_the_class(name):
     world, rank = tb.PaperWorld(p=5)(0), {} if name == "ucb" else {"rank": 2}
     horizon = {"horizon": 3_000} if name in ("elimination", "estr") else {}
     made = tb.PolicyRecipe(name, {"paper": True} | rank).make(world, 3_000, 0)
-    direct = tb.PolicyRecipe.kinds[name].paper(world.shape, seed=0, **rank, **horizon)
+    direct = find(name).kind.paper(world.shape, seed=0, **rank, **horizon)
     assert made.state_dict()["arguments"] == direct.state_dict()["arguments"]
 
 

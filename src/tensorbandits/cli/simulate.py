@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
+from tensorbandits.policies.registry import records
 from tensorbandits.report import markdown_table
 from tensorbandits.sim.backends import check_backend
 from tensorbandits.sim.compare import Comparison, compare
@@ -18,6 +19,7 @@ from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 if TYPE_CHECKING:
     import typer
 
+_NAMES = ", ".join(record.name for record in records())
 _POLICIES = ["thompson", "ensemble:rank=2", "elimination:rank=2", "epoch-greedy:rank=2", "ucb"]
 _ENVIRONMENTS = ["paper:p=15,signal=0.5"]
 _OPEN_DATA: dict[str, Callable[[], EnvironmentFactory]] = {
@@ -39,7 +41,7 @@ def register(app: "typer.Typer") -> None:
             list[str] | None,
             typer.Option(
                 help=f"A policy, with settings if wanted: estr:multiplier=0.001,rank=2. One of "
-                f"{', '.join(PolicyRecipe.kinds)}; paper=true takes the paper's values. Repeat it for several. "
+                f"{_NAMES}, or module:Class; paper=true takes the paper's values. Repeat it for several. "
                 f"By default {', '.join(_POLICIES)}."
             ),
         ] = None,

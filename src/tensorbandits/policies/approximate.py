@@ -7,19 +7,27 @@ the law of its best cell is to the posterior law, the lower the regret (Theorem 
 from __future__ import annotations
 
 import copy
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_cells, check_count
+from tensorbandits.checks import Cell, Rank, check_cells, check_count, check_shape, feasible_rank, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 Draw = Tucker | Floats
+
+SLOW_CORE = 512  # with more entries of the core a decision takes more than a tenth of a second
+_LARGEST_CORE = 4096
+_CORE_SECONDS = 2e-10  # per cubed entry of the core
+_AUTO_CORE = 100
+_AUTO_RANK = 4
 
 
 class Oracle(Protocol):
@@ -126,6 +134,33 @@ class ApproximateThompsonSampling(Policy):
             restore(state["oracle"])
 
 
+def sampling_rank(rank: Rank, shape: Cell) -> Cell:
+    """Return the rank a sampler works with; ``"auto"`` is a generous cap, which a decaying prior then prunes."""
+    ranks = resolve_rank(rank, shape)
+    if ranks is None:
+        cap = next(r for r in range(_AUTO_RANK, 0, -1) if r == 1 or r ** len(shape) <= _AUTO_CORE)
+        ranks = feasible_rank([min(cap, size) for size in shape])
+    if (why := core_refusal(ranks)) is not None:
+        raise ValueError(why)
+    if (entries := math.prod(ranks)) > SLOW_CORE:
+        warnings.warn(
+            f"rank {ranks} makes a core of {entries} entries, for which each sweep solves: a decision will take about "
+            f"{_CORE_SECONDS * entries**3:.2g} s; lower the ranks if that is too long",
+            stacklevel=4,
+        )
+    return ranks
+
+
+def core_refusal(ranks: Cell) -> str | None:
+    """Return why a core is too large to be sampled, or ``None``."""
+    if math.prod(ranks) <= _LARGEST_CORE:
+        return None
+    return (
+        f"rank {ranks} makes a core of {math.prod(ranks)} entries; at most {_LARGEST_CORE} are allowed, "
+        "since each round solves for all of them: lower the ranks"
+    )
+
+
 class ModelOracle(Oracle, Protocol):
     """An oracle that keeps a model and changes it in place, so that a decision need not copy it."""
 
@@ -153,6 +188,12 @@ class ModelSampling(ApproximateThompsonSampling):
         first = self._choose(rows[0])
         models = self.oracle.more(self.ledger, self._rng, len(rows) - 1)
         return [first, *(model.best(self._levels(row)) for row, model in zip(rows[1:], models, strict=True))]
+
+    @classmethod
+    def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
+        """Return why the core is too large, or ``None``."""
+        ranks = resolve_rank(rank, check_shape(shape))
+        return None if ranks is None else core_refusal(ranks)
 
     def _levels(self, levels: Cell) -> NDArray[np.int64]:
         """The context levels by mode, -1 where the mode is decided, shape (d,)."""

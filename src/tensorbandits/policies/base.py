@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.checks import (
     Cell,
+    Rank,
     check_cell,
     check_cells,
     check_context,
@@ -105,6 +106,11 @@ class Policy(ABC):
         """Return the believed mean rewards of valid cells (n, d), shape (n,), without changing anything."""
 
     # What a caller uses.
+
+    @classmethod
+    def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
+        """Return why no such policy can be made for a problem of this size, or ``None``."""
+        return None
 
     def ask(self, levels: Sequence[int] = ()) -> Cell:
         """Return the cell to play, a tuple of ints, given the levels of the context modes in order."""

@@ -17,16 +17,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_weights, feasible_rank, resolve_rank
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_count,
+    check_positive,
+    check_shape,
+    check_weights,
+    feasible_rank,
+    resolve_rank,
+)
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.subspace import TIE, SubspaceRidge, first_largest, noise_level
+from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest, noise_level
 from tensorbandits.tensor.completion import AUTO_RANK, Completion, cell_probabilities, choose_rank, complete
 from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
 
 if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes half of the library's import time
     from tensorbandits.policies.design import Design, WidestFirst
 
+_CELLS = 10**6  # at most
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
 _SAFE = 1e-3  # with penalties of at least this, every pull may be taken back from a design
@@ -122,7 +132,8 @@ class TensorElimination(Policy):
         self._sizes: Cell = tuple(self.shape[j] for j in self._modes)
         ranks = resolve_rank(rank, self.shape)
         self._rank = None if ranks is None else tuple(ranks[j] for j in self._modes)
-        _check_size(self._sizes, self._rank or feasible_rank([min(AUTO_RANK, size) for size in self._sizes]))
+        if (why := self.refusal(shape, rank)) is not None:
+            raise ValueError(why)
 
         K = math.prod(self.shape)
         self._issued = 0
@@ -141,6 +152,30 @@ class TensorElimination(Policy):
         self._widest: WidestFirst | None = None  # of the open phase, once it has a pull
         self._completed: tuple[float, Completion] | None = None
         self._fitted: tuple[float, Floats] | None = None
+
+    @classmethod
+    def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
+        """Return why there are too many cells or coordinates, or ``None``."""
+        given = check_shape(shape)
+        sizes = [size for size in given if size > 1] or [given[0]]
+        resolved = resolve_rank(rank, given)
+        ranks = feasible_rank([min(AUTO_RANK, size) for size in sizes])
+        if resolved is not None:
+            ranks = tuple(r for r, size in zip(resolved, given, strict=True) if size > 1) or resolved[:1]
+        others = "use TensorThompsonSampling, TensorEnsembleSampling or TensorEpochGreedy"
+        cells, inside = math.prod(sizes), theory.inside_coordinates(sizes, ranks)
+        if cells > _CELLS:
+            return (
+                f"{tuple(sizes)} has {cells} cells; TensorElimination keeps some numbers for each and looks at all of "
+                f"them (at most {_CELLS} are allowed); {others}"
+            )
+        if len(sizes) > 1 and inside > INSIDE_LIMIT:
+            return (
+                f"{tuple(sizes)} has {inside} coordinates inside subspaces of rank {ranks}; TensorElimination keeps a "
+                f"matrix over them, which takes {12e-9 * inside**2:.3g} GB (at most {INSIDE_LIMIT} are allowed); lower "
+                f"the rank, or {others}"
+            )
+        return None
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, *, horizon: int, **overrides: Any) -> Self:
@@ -420,22 +455,6 @@ class TensorElimination(Policy):
         if self._phase:
             factors = tuple(np.array(state["factors"][str(j)]) for j in range(len(state["factors"])))
             self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, float(state["lambda_2"]))
-
-
-def _check_size(shape: Cell, rank: Cell) -> None:
-    others = "use TensorThompsonSampling, TensorEnsembleSampling or TensorEpochGreedy"
-    cells, inside = math.prod(shape), theory.inside_coordinates(shape, rank)
-    if cells > theory.ELIMINATION_CELLS:
-        raise ValueError(
-            f"{shape} has {cells} cells; TensorElimination keeps some numbers for each and looks at all of them (at "
-            f"most {theory.ELIMINATION_CELLS} are allowed); {others}"
-        )
-    if len(shape) > 1 and inside > theory.INSIDE_LIMIT:
-        raise ValueError(
-            f"{shape} has {inside} coordinates inside subspaces of rank {rank}; TensorElimination keeps a matrix over "
-            f"them, which takes {12e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); lower "
-            f"the rank, or {others}"
-        )
 
 
 def _check_number(value: Any, name: str, word: str) -> float | str:

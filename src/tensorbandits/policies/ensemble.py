@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, is_finite, is_sequence
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
-from tensorbandits.policies.thompson import sampling_rank
+from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
 from tensorbandits.tensor.gibbs import Units
 from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker

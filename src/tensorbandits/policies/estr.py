@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, resolve_rank
+from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.subspace import first_largest, noise_level
+from tensorbandits.policies.subspace import INSIDE_LIMIT, first_largest, noise_level
 from tensorbandits.tensor.solve import row_equations, solve_spd
 from tensorbandits.tensor.tucker import Floats, Tucker, rotation
 
@@ -243,8 +243,9 @@ class MatricizedESTR(Policy):
         self.recovery = recovery
         size = self.shape[self.mode]
         self._sizes = (size, math.prod(self.shape) // size)
-        self._rank = self._resolve(rank)
-        _check_size(self.shape, self._inside(self._rank or min(_MAX_RANK, *self._sizes)))
+        self._rank = _matrix_rank(rank, self.shape, self.mode)
+        if (why := self.refusal(self.shape, rank, self.mode)) is not None:
+            raise ValueError(why)
         self._target = self._stage_1(self._rank or 1)
         if self.horizon <= self._target:
             raise ValueError(
@@ -258,6 +259,22 @@ class MatricizedESTR(Policy):
         self._fit: tuple[float, Tucker] | None = None
 
     @classmethod
+    def refusal(cls, shape: Sequence[int], rank: Rank = "auto", mode: int = 0) -> str | None:
+        """Return why there are too many coordinates in the unfolding along a mode, or ``None``."""
+        given = check_shape(shape)
+        sizes = (given[mode], math.prod(given) // given[mode])
+        r = _matrix_rank(rank, given, mode) or min(_MAX_RANK, *sizes)
+        inside = theory.inside_coordinates(sizes, (r, r))
+        if inside <= INSIDE_LIMIT:
+            return None
+        return (
+            f"the unfolding of {given} has {inside} coordinates inside its subspaces; MatricizedESTR keeps a "
+            f"matrix over them, which takes {8e-9 * inside**2:.3g} GB (at most {INSIDE_LIMIT} are allowed); "
+            "unfold along another mode, lower the rank, or use TensorThompsonSampling, TensorEnsembleSampling or "
+            "TensorEpochGreedy"
+        )
+
+    @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, *, horizon: int, **overrides: Any) -> Self:
         """Return the policy with the paper's values: the theory's radius, with noise 1 taken as known.
 
@@ -266,13 +283,6 @@ class MatricizedESTR(Policy):
         """
         values = {"multiplier": 1.0, "c_0": 0.5, "lambda_1": 0.1, "delta": 0.2, "noise": 1.0}
         return cls(shape, rank, horizon=horizon, **(values | overrides))
-
-    def _resolve(self, rank: Rank) -> int | None:
-        if isinstance(rank, Integral):
-            ranks = resolve_rank(rank, self._sizes)
-            return None if ranks is None else ranks[0]
-        ranks = resolve_rank(rank, self.shape)
-        return None if ranks is None else min(ranks[self.mode], *self._sizes)
 
     def _inside(self, rank: int) -> int:
         return theory.inside_coordinates(self._sizes, (rank, rank))
@@ -400,17 +410,17 @@ class MatricizedESTR(Policy):
 _STAGE_2 = ("left", "W", "G", "D", "theta", "variance")
 
 
+def _matrix_rank(rank: Rank, shape: Cell, mode: int) -> int | None:
+    """The rank of the unfolding along a mode; ``None`` stands for ``"auto"``."""
+    sizes = (shape[mode], math.prod(shape) // shape[mode])
+    if isinstance(rank, Integral):
+        ranks = resolve_rank(rank, sizes)
+        return None if ranks is None else ranks[0]
+    ranks = resolve_rank(rank, shape)
+    return None if ranks is None else min(ranks[mode], *sizes)
+
+
 def _check_mode(mode: int, order: int) -> int:
     if isinstance(mode, bool) or not isinstance(mode, Integral) or not 0 <= mode < order:
         raise ValueError(f"mode is {mode!r}; it names the mode to unfold along: give one from 0 to {order - 1}")
     return int(mode)
-
-
-def _check_size(shape: Cell, inside: int) -> None:
-    if inside > theory.INSIDE_LIMIT:
-        raise ValueError(
-            f"the unfolding of {shape} has {inside} coordinates inside its subspaces; MatricizedESTR keeps a "
-            f"matrix over them, which takes {8e-9 * inside**2:.3g} GB (at most {theory.INSIDE_LIMIT} are allowed); "
-            "unfold along another mode, lower the rank, or use TensorThompsonSampling, TensorEnsembleSampling or "
-            "TensorEpochGreedy"
-        )

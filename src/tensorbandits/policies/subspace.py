@@ -32,6 +32,7 @@ from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.tucker import Floats, Ints, orthogonal_complement
 
+INSIDE_LIMIT = 15_000  # coordinates inside the subspaces: the matrices over them take 3 GB
 TIE = 1e-10  # numbers closer than this share of the largest are equal up to rounding
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
 _RESIDUAL = 1e-16  # of conjugate gradients, as a share of the right-hand side: nothing is left beyond rounding

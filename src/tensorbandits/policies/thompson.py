@@ -8,43 +8,24 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits import theory
 from tensorbandits.checks import (
     Cell,
     Rank,
     check_count,
     check_positive,
     check_shape,
-    feasible_rank,
-    resolve_rank,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ModelSampling
+from tensorbandits.policies.approximate import ModelSampling, sampling_rank
 from tensorbandits.tensor.gibbs import Chain, Units
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Tucker
 
-_AUTO_CORE = 256
-_AUTO_RANK = 4
 _AUTO_DECAY = 0.6
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
 _RIVAL_SWEEPS = 60  # after which a rival chain is compared
 _RIVAL_GROWTH = 1.1  # a new rival starts after so much more data
-
-
-def sampling_rank(rank: Rank, shape: Cell) -> Cell:
-    """Return the rank a sampler works with; ``"auto"`` is a generous cap, which a decaying prior then prunes."""
-    ranks = resolve_rank(rank, shape)
-    if ranks is None:
-        cap = next(r for r in range(_AUTO_RANK, 0, -1) if r == 1 or r ** len(shape) <= _AUTO_CORE)
-        ranks = feasible_rank([min(cap, size) for size in shape])
-    if math.prod(ranks) > theory.SAMPLING_CORE:
-        raise ValueError(
-            f"rank {ranks} makes a core of {math.prod(ranks)} entries; at most {theory.SAMPLING_CORE} are allowed, "
-            "since each round solves for all of them: lower the ranks"
-        )
-    return ranks
 
 
 class GibbsOracle:

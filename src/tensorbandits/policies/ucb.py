@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits import theory
-from tensorbandits.checks import Cell, check_positive
+from tensorbandits.checks import Cell, Rank, check_positive
 from tensorbandits.policies.base import Policy
+
+_CELLS = 10**8  # at most
 
 
 class VectorizedUCB(Policy):
@@ -42,13 +43,20 @@ class VectorizedUCB(Policy):
     ) -> None:
         super().__init__(shape, context=context, seed=seed)
         self.scale = check_positive(scale, "scale")
-        if math.prod(self.shape) > theory.UCB_CELLS:
-            raise ValueError(
-                f"{math.prod(self.shape):.3g} cells are too many for VectorizedUCB, which keeps a number for each and "
-                f"plays each once (at most {theory.UCB_CELLS:.0e}); use TensorThompsonSampling, which exploits low rank"
-            )
+        if (why := self.refusal(self.shape)) is not None:
+            raise ValueError(why)
         self._arms: Cell = tuple(self.shape[j] for j in self.decided)
         self._tables = np.zeros((3, *self.shape))  # pulls issued, rewards told, their sum
+
+    @classmethod
+    def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
+        """Return why there are too many cells, or ``None``."""
+        if (cells := math.prod(shape)) <= _CELLS:
+            return None
+        return (
+            f"{cells:.3g} cells are too many for VectorizedUCB, which keeps a number for each and plays each once (at "
+            f"most {_CELLS:.0e}); use TensorThompsonSampling, which exploits low rank"
+        )
 
     @classmethod
     def paper(cls, shape: Sequence[int], **arguments: Any) -> Self:

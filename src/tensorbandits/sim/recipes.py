@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from tensorbandits.checks import check_count, check_positive
 from tensorbandits.policies.base import Policy
-from tensorbandits.policies.elimination import TensorElimination
-from tensorbandits.policies.ensemble import TensorEnsembleSampling
-from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
-from tensorbandits.policies.estr import MatricizedESTR
-from tensorbandits.policies.thompson import TensorThompsonSampling
-from tensorbandits.policies.ucb import VectorizedUCB
+from tensorbandits.policies.registry import PolicyRecord, find, records
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 
 _FROM_THE_ENVIRONMENT = ("shape", "context", "seed")
@@ -29,7 +23,9 @@ class PolicyRecipe:
 
     Parameters
     ----------
-    policy : ``"thompson"``, ``"ensemble"``, ``"elimination"``, ``"epoch-greedy"``, ``"ucb"`` or ``"estr"``.
+    policy : ``"thompson"``, ``"ensemble"``, ``"elimination"``, ``"epoch-greedy"``, ``"ucb"`` or ``"estr"``; the name
+        that :func:`tensorbandits.register` gave a policy of your own, its class, or ``"module:Class"``; or what
+        :func:`tensorbandits.recommend` returned, whose settings are then taken over.
     settings : keyword arguments of its class. ``"paper": True`` starts from the paper's values instead of ours.
         Shape and context come from the environment, and the horizon, unless given, from the comparison. Without
         ``"rank"`` the rank is ``"auto"``; elimination and ESTR do better when they are told it.
@@ -45,23 +41,18 @@ class PolicyRecipe:
 
     policy: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-    kinds: ClassVar[dict[str, type[Policy]]] = {
-        "thompson": TensorThompsonSampling,
-        "ensemble": TensorEnsembleSampling,
-        "elimination": TensorElimination,
-        "epoch-greedy": TensorEpochGreedy,
-        "ucb": VectorizedUCB,
-        "estr": MatricizedESTR,
-    }
+    record: PolicyRecord = field(init=False, repr=False, compare=False)  # held, so that another process has it too
 
     def __post_init__(self) -> None:
-        if self.policy not in self.kinds:
-            raise ValueError(f"policy is {self.policy!r}; allowed are {', '.join(self.kinds)}")
+        given, record = self.policy, find(self.policy)
+        object.__setattr__(self, "policy", record.name)
+        object.__setattr__(self, "record", record)
         if not isinstance(self.settings, Mapping):
             raise TypeError(f"settings is {self.settings!r}; give keyword arguments by name: {{'rank': 2}}")
-        object.__setattr__(self, "settings", dict(self.settings))
-        allowed = ["paper", *(name for name in self._accepted() if name not in _FROM_THE_ENVIRONMENT)]
+        advised = getattr(given, "arguments", {})
+        taken = {name: value for name, value in advised.items() if name not in (*_FROM_THE_ENVIRONMENT, "horizon")}
+        object.__setattr__(self, "settings", taken | dict(self.settings))
+        allowed = ["paper", *record.settings]
         for name, value in self.settings.items():
             if name not in allowed:
                 given = "; it is taken from the environment" if name in _FROM_THE_ENVIRONMENT else ""
@@ -75,17 +66,8 @@ class PolicyRecipe:
         self, environment: TensorEnvironment, horizon: int, seed: int | np.random.SeedSequence | None = None
     ) -> Policy:
         """Return the policy for an environment: its shape and context, and the horizon if the policy needs one."""
-        arguments = {name: value for name, value in self.settings.items() if name != "paper"}
-        for name, value in (("rank", "auto"), ("horizon", horizon)):
-            if name in self._accepted():
-                arguments.setdefault(name, value)
-        kind: Any = self.kinds[self.policy]
-        make = kind.paper if self.settings.get("paper") else kind
-        policy: Policy = make(environment.shape, context=environment.context_modes, seed=seed, **arguments)
-        return policy
-
-    def _accepted(self) -> list[str]:
-        return list(inspect.signature(self.kinds[self.policy]).parameters)
+        settings: dict[str, Any] = {"horizon": horizon} | dict(self.settings)
+        return self.record.make(environment.shape, context=environment.context_modes, seed=seed, **settings)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -96,6 +78,10 @@ class PolicyRecipe:
         >>> PolicyRecipe.parse("thompson:rank=2x3x2").settings
         {'rank': (2, 3, 2)}
         """
+        if text.partition(":")[0] not in (record.name for record in records()) and ":" in text:  # module:Class
+            module, kind, *rest = text.split(":", 2)
+            _, settings = _parse(":".join(["", *rest]))
+            return cls(f"{module}:{kind}", settings)
         return cls(*_parse(text))
 
     def __str__(self) -> str:
