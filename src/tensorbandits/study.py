@@ -18,7 +18,7 @@ from tensorbandits.data.profile import Profile, profile
 from tensorbandits.data.world import World
 from tensorbandits.evidence import below, how_it_was_run, regret_table
 from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, write
-from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.plots import COLOURS, Panel, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 
@@ -105,6 +105,7 @@ def study(
     n_jobs: int | None = None,
     backend: str = "local",
     address: str | None = None,
+    where: Where | None = None,
     progress: bool = False,
     command: str = "",
 ) -> tuple[Path, Path]:
@@ -116,6 +117,7 @@ def study(
     """
     start = time.perf_counter()
     check_count(rounds, "rounds")
+    place = Where.chosen(where, n_jobs, backend, address)
     world = log.world(list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
     facts = profile(log, seed=seed)
     told = min(facts.suggested_rank, LARGEST_RANK) if rank is None else check_count(rank, "rank")
@@ -128,10 +130,8 @@ def study(
         horizon=rounds,
         replications=replications,
         seed=seed,
-        n_jobs=n_jobs,
         folder=Path(folder) / "results",
-        backend=backend,
-        address=address,
+        where=place,
         progress=progress,
     )
     remarks = [f"{name.capitalize()} is left out: {why}." for name, why in refused.items()]

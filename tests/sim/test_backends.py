@@ -14,6 +14,7 @@ import tensorbandits as tb
 from tensorbandits.sim import backends
 from tensorbandits.sim.jobs import Job, one_thread
 from tensorbandits.sim.plan import software
+from tensorbandits.sim.where import Where
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensorbandits[dask]'")
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'tensorbandits[ray]'")
@@ -132,17 +133,16 @@ def jobs(make, count=4):
 
 def where(backend, request):
     if backend == "dask":
-        return {"backend": "dask", "address": request.getfixturevalue("dask_cluster").scheduler_address}
+        return Where(backend="dask", address=request.getfixturevalue("dask_cluster").scheduler_address)
     if backend == "ray":
         request.getfixturevalue("ray_cluster")
-    return {"backend": backend, "n_jobs": 2}
+    return Where(2, backend)
 
 
 @pytest.mark.parametrize("backend", ["local", "dask", "ray"])
 def test_each_result_comes_as_it_is_ready(backend, request):
-    assert (
-        next(iter(order := [run.replication for run in backends.run_jobs(jobs(Slow()), **where(backend, request))])) > 0
-    )
+    order = [run.replication for run in backends.run_jobs(jobs(Slow()), where(backend, request))]
+    assert order[0] > 0
     assert sorted(order) == [0, 1, 2, 3]
 
 
@@ -150,7 +150,7 @@ def test_each_result_comes_as_it_is_ready(backend, request):
 def test_an_error_on_a_cluster_names_the_job(backend, request):
     wrong = Job("world", "wrong", 0, tb.PaperWorld(p=3), lambda seed: tb.VectorizedUCB((2, 2)), 5)
     with pytest.raises(ValueError, match="same shape") as caught:
-        list(backends.run_jobs([wrong] * 2, **where(backend, request)))
+        list(backends.run_jobs([wrong] * 2, where(backend, request)))
     assert any("'wrong'" in note for note in caught.value.__notes__)
     assert any("same Python and packages" in note for note in caught.value.__notes__)
 
@@ -159,32 +159,32 @@ def test_an_error_on_a_cluster_names_the_job(backend, request):
 def test_other_software_on_a_worker_is_refused(backend, request, monkeypatch):
     monkeypatch.setattr(backends, "software", lambda: software() | {"numpy": "1.0"})
     with pytest.raises(RuntimeError, match=r"numpy .* instead of 1\.0.*install the same"):
-        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), **where(backend, request)))
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), where(backend, request)))
 
 
 @pytest.mark.parametrize("backend", ["local", "dask", "ray"])
 def test_the_death_of_a_worker_is_an_error_and_no_hang(backend, request):
     """Dask tries again on other workers, four in all."""
     with pytest.raises(Exception, match=r"died|terminated|lost a job|KilledWorker"):
-        list(backends.run_jobs(jobs(Deadly(), 2), **where(backend, request)))
+        list(backends.run_jobs(jobs(Deadly(), 2), where(backend, request)))
 
 
 def test_an_address_where_nobody_answers_is_named(monkeypatch):
     monkeypatch.setattr(backends, "_PATIENCE", 1)
     with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
-        list(backends.run_jobs(jobs(Slow()), backend="dask", address="tcp://127.0.0.1:9"))
+        list(backends.run_jobs(jobs(Slow()), Where(backend="dask", address="tcp://127.0.0.1:9")))
 
 
 def test_a_second_ray_cluster_is_refused(ray_cluster):
     with pytest.raises(ValueError, match=r"already connected.*ray\.shutdown"):
-        list(backends.run_jobs(jobs(Slow()), backend="ray", address="10.0.0.1:6379"))
+        list(backends.run_jobs(jobs(Slow()), Where(backend="ray", address="10.0.0.1:6379")))
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_a_missing_package_is_named_with_its_extra(backend, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed" if backend == "dask" else "ray", None)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'tensorbandits\[{backend}\]'"):
-        list(backends.run_jobs(jobs(Slow()), backend=backend))
+        list(backends.run_jobs(jobs(Slow()), Where(backend=backend)))
 
 
 def test_a_wrong_backend_or_an_address_without_one_is_refused():
@@ -231,7 +231,7 @@ def test_leaving_early_stops_the_workers_without_a_warning(tmp_path):
         time.sleep(0.05)
         return tb.PaperWorld(p=2)(seed)
 
-    stream = backends.run_jobs(jobs(slow, 40), 2)
+    stream = backends.run_jobs(jobs(slow, 40), Where(2))
     next(stream)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -10,6 +10,7 @@ from tensorbandits.policies.ucb import VectorizedUCB
 from tensorbandits.sim.compare import Comparison, Job, Run, compare, run_job, run_jobs
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.plots import plot_regret
+from tensorbandits.sim.where import Where
 
 
 class Random(Policy):
@@ -151,6 +152,15 @@ def test_bad_input_is_refused(arguments, error, message):
     good = {"policies": POLICIES, "environments": environment, "horizon": 5, "replications": 1}
     with pytest.raises(error, match=message):
         compare(**(good | arguments))
+
+
+def test_where_to_run_is_said_in_one_way():
+    two = compare(POLICIES, environment, horizon=5, replications=1, where=Where(2))
+    assert len(two.runs) == 2
+    with pytest.raises(ValueError, match="give one or the other"):
+        compare(POLICIES, environment, horizon=5, where=Where(2), n_jobs=1)
+    with pytest.raises(TypeError, match=r"where is 2; give a Where"):
+        compare(POLICIES, environment, horizon=5, where=2)
 
 
 def test_numpy_integers_are_numbers_of_processes():

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorbandits.sim.where import Where
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -42,15 +44,18 @@ def check_least(**options: tuple[int | None, int]) -> None:
             raise ValueError(f"--{option} is {value}; give {least} or more")
 
 
-def check_jobs(jobs: int | None) -> int:
-    """Return the number of processes; ``None`` is every core, or every worker of a cluster.
+def check_where(jobs: int | None, backend: str = "local", address: str | None = None) -> Where:
+    """Return where to run, by the options; no ``--jobs`` is every core, or every worker of a cluster.
 
-    >>> check_jobs(None), check_jobs(2)
+    >>> check_where(None).n_jobs, check_where(2).n_jobs
     (-1, 2)
     """
     if jobs == 0:
         raise ValueError("--jobs is 0; give 1 or more, or -1 for every core")
-    return -1 if jobs is None else jobs
+    try:
+        return Where(-1 if jobs is None else jobs, backend, address)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from None
 
 
 def check_out(out: Path) -> Path:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
+from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
 from tensorbandits.report import markdown_table
-from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
@@ -46,12 +46,12 @@ def register(app: "typer.Typer") -> None:
         """Run every policy on one problem of the paper; print a table, write it and a figure."""
         with one_line_errors():
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
-            workers = check_jobs(jobs)
+            where = check_where(jobs)
             short = _too_short(rounds)
             if short:
                 least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not _too_short(number))
                 raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
-            _demo(check_out(out), rounds, replications, seed, workers)
+            _demo(check_out(out), rounds, replications, seed, where)
 
 
 def _too_short(rounds: int) -> list[str]:
@@ -65,11 +65,11 @@ def _too_short(rounds: int) -> list[str]:
     return refused
 
 
-def _demo(out: Path, rounds: int, replications: int, seed: int, workers: int) -> None:
+def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) -> None:
     from rich.console import Console
 
     comparison = compare(
-        _POLICIES, _WORLD, horizon=rounds, replications=replications, n_jobs=workers, seed=seed, progress=True
+        _POLICIES, _WORLD, horizon=rounds, replications=replications, seed=seed, where=where, progress=True
     )
     title = (
         f"{' x '.join([str(_WORLD.p)] * _WORLD.order)} cells, signal {_WORLD.signal}, noise {_WORLD.noise:g}, "

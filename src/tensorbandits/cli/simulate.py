@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
-from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors, print_table
+from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.policies.registry import records
 from tensorbandits.report import markdown_table
-from tensorbandits.sim.backends import check_backend
 from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.jobs import EnvironmentFactory, Job
 from tensorbandits.sim.plots import plot_regret
@@ -74,18 +73,16 @@ def register(app: "typer.Typer") -> None:
             recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
             worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
-            workers = check_jobs(jobs)
-            reference = _check(recipes, worlds, rounds, seed, baseline, backend, address)
+            where = check_where(jobs, backend, address)
+            reference = _check(recipes, worlds, rounds, seed, baseline)
             comparison = compare(
                 recipes,
                 worlds,
                 horizon=rounds,
                 replications=replications,
-                n_jobs=workers,
                 seed=seed,
                 folder=check_out(out),
-                backend=backend,
-                address=address,
+                where=where,
                 progress=True,
             )
             _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
@@ -120,16 +117,10 @@ def _check(
     rounds: int,
     seed: int,
     baseline: str | None,
-    backend: str,
-    address: str | None,
 ) -> str:
     """Return the baseline, or raise an error that names the option at fault."""
     if baseline is not None and baseline not in recipes:
         raise ValueError(f"--baseline is {baseline!r}; give one of the policies: {', '.join(recipes)}")
-    try:
-        check_backend(backend, address, None)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from None
     for world, make_world in worlds.items():
         for name, recipe in recipes.items():
             job = Job(world, name, 0, make_world, recipe, rounds, seed)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.cli.common import check_jobs, check_least, check_out, one_line_errors
+from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors
 
 if TYPE_CHECKING:
     import typer
@@ -47,6 +47,7 @@ def register(app: "typer.Typer") -> None:
 
         with one_line_errors(out):
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), rank=(rank, 1))
+            where = check_where(jobs, backend, address)
             found = read_log(log, _names(modes), reward, trials=trials, top=_top(top), missing=missing)
             paths = study(
                 found,
@@ -58,9 +59,7 @@ def register(app: "typer.Typer") -> None:
                 min_count=min_count,
                 shrinkage=shrinkage,
                 seed=seed,
-                n_jobs=check_jobs(jobs),
-                backend=backend,
-                address=address,
+                where=where,
                 progress=True,
                 command=shlex.join(["tensorbandits", *sys.argv[1:]]),
             )

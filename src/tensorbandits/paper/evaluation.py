@@ -13,7 +13,7 @@ from tensorbandits.evidence import FEW, how_it_was_run
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Item, Study
 from tensorbandits.report import Claims, Code, Report, Section, Table, Text, write
-from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.progress import rounds_bar
 
 ITEMS = {item.name: item for item in (module.ITEM for module in (figure2, figure3, figure4, figure_s1, table1))}
@@ -48,9 +48,7 @@ def reproduce(
     quick: bool = False,
     replications: int | None = None,
     seed: int = 0,
-    n_jobs: int | None = None,
-    backend: str = "local",
-    address: str | None = None,
+    where: Where | None = None,
     progress: bool = False,
     command: str = "",
 ) -> tuple[Path, Path]:
@@ -76,10 +74,8 @@ def reproduce(
                 horizon=study.horizon,
                 replications=count,
                 seed=seed,
-                n_jobs=n_jobs,
                 folder=place / "results",
-                backend=backend,
-                address=address,
+                where=where,
                 progress=partial(advance, study.name),
             )
     sections = [item.analyse(results) for item in items]

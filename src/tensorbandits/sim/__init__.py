@@ -5,6 +5,7 @@ from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.loop import Trace, simulate
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
+from tensorbandits.sim.where import Where
 
 __all__ = [
     "Comparison",
@@ -15,6 +16,7 @@ __all__ = [
     "Run",
     "TensorEnvironment",
     "Trace",
+    "Where",
     "compare",
     "paper_tensor",
     "plot_regret",

@@ -15,53 +15,35 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from numbers import Integral
 from typing import Any
 
 from tensorbandits.checks import check_installed
 from tensorbandits.sim.digests import source_digest
 from tensorbandits.sim.jobs import Job, Run, run_job
 from tensorbandits.sim.plan import software
+from tensorbandits.sim.where import Where
 
+_HERE = Where()
 _PATIENCE = 20  # seconds to wait for a cluster to answer
 
 
-def check_backend(backend: str, address: str | None, n_jobs: int | None) -> int | None:
-    """Return ``n_jobs`` as an int or ``None``, if the three go together."""
-    if backend not in _BACKENDS:
-        raise ValueError(f"backend is {backend!r}; allowed are {', '.join(map(repr, _BACKENDS))}")
-    if address is not None and not isinstance(address, str):
-        raise TypeError(f"address is {address!r}; give a string, for example 'tcp://10.0.0.1:8786', or None")
-    if address is not None and backend == "local":
-        raise ValueError(f"address is {address!r}, but the backend is 'local'; give backend='dask' or backend='ray'")
-    if n_jobs is None:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs is {n_jobs!r}; give a number of processes of at least 1, or -1 for every core")
-    return int(n_jobs)
-
-
-def run_jobs(
-    jobs: Iterable[Job], n_jobs: int | None = None, *, backend: str = "local", address: str | None = None
-) -> Iterator[Run]:
-    """Run jobs, ``n_jobs`` at a time, and yield each result as it is ready, in any order.
-
-    ``n_jobs``, ``backend`` and ``address`` are those of :func:`compare`.
+def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Iterator[Run]:
+    """Run jobs, several at a time, and yield each result as it is ready, in any order.
 
     >>> list(run_jobs([]))
     []
     """
-    workers = check_backend(backend, address, n_jobs)
     check_installed("running a comparison", "joblib", "threadpoolctl")
     waiting = list(jobs)
     if not waiting:
         return
     from joblib import delayed
 
-    with _BACKENDS[backend](workers, address, len(waiting)) as parallel:
+    local = where.backend == "local"
+    with _BACKENDS[where.backend](where, len(waiting)) as parallel:
         calls = (
             (delayed(_run_near)(job, os.getpid(), source_digest()) for job in waiting)
-            if backend == "local"
+            if local
             else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
         )
         with _quietly_closing(parallel(calls)) as runs:
@@ -69,9 +51,9 @@ def run_jobs(
                 for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
                     yield run
             except Exception as error:
-                if backend != "local":
+                if not local:
                     error.add_note(
-                        f"on the {backend} cluster: runs that were finished are kept if a folder was given; "
+                        f"on the {where.backend} cluster: runs that were finished are kept if a folder was given; "
                         "every worker needs the same Python and packages as here, tensorbandits among them"
                     )
                 raise
@@ -122,21 +104,21 @@ def _quietly_closing(runs: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _local(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
+def _local(where: Where, count: int) -> Iterator[Any]:
     from joblib import Parallel
 
-    yield Parallel(n_jobs=workers or 1, backend="loky", batch_size=1, return_as="generator_unordered")
+    yield Parallel(n_jobs=where.n_jobs or 1, backend="loky", batch_size=1, return_as="generator_unordered")
 
 
 # Dask
 
 
 @contextmanager
-def _dask(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
-    check_installed("backend='dask'", "dask", "distributed", extra="dask")
+def _dask(where: Where, count: int) -> Iterator[Any]:
+    check_installed("the backend 'dask'", "dask", "distributed", extra="dask")
     from joblib import Parallel
 
-    with _dask_client(workers, address) as client:
+    with _dask_client(where) as client:
         if not client.ncores():
             try:
                 client.wait_for_workers(1, timeout=_PATIENCE)
@@ -147,7 +129,7 @@ def _dask(workers: int | None, address: str | None, count: int) -> Iterator[Any]
                 ) from None
         cores = sum(client.ncores().values())
         # Dask itself decides where jobs run. A limit below its cores is kept by handing over no more than that.
-        limit = cores if workers is None or workers < 0 else min(workers, cores)
+        limit = min(where.most or cores, cores)
         backend = _dask_backend()(client=client)
         yield Parallel(
             n_jobs=cores,
@@ -159,17 +141,17 @@ def _dask(workers: int | None, address: str | None, count: int) -> Iterator[Any]
 
 
 @contextmanager
-def _dask_client(workers: int | None, address: str | None) -> Iterator[Any]:
+def _dask_client(where: Where) -> Iterator[Any]:
     """A client of the scheduler at the address, else the one in use, else one of a cluster of our own."""
     dask, distributed = import_module("dask"), import_module("distributed")
-    address = address or dask.config.get("scheduler-address", None)
+    address = where.address or dask.config.get("scheduler-address", None)
     if address is None:
         try:
             client = distributed.get_client()
         except ValueError:
             from joblib import cpu_count
 
-            processes = cpu_count() if workers is None or workers < 0 else workers
+            processes = where.most or cpu_count()
             with (
                 distributed.LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=":0") as cluster,
                 distributed.Client(cluster, set_as_default=False) as client,
@@ -228,14 +210,14 @@ def _dask_backend() -> Callable[..., Any]:
 
 
 @contextmanager
-def _ray(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
-    check_installed("backend='ray'", "ray", extra="ray")
+def _ray(where: Where, count: int) -> Iterator[Any]:
+    check_installed("the backend 'ray'", "ray", extra="ray")
     import joblib.pool
     from joblib import Parallel
 
-    with _ray_connection(workers, address) as ray:
+    with _ray_connection(where) as ray:
         cores = int(ray.cluster_resources().get("CPU", 0))
-        limit = max(1, cores if workers is None or workers < 0 else min(workers, cores))
+        limit = max(1, min(where.most or cores, cores))
         before = joblib.pool.PicklingPool.__bases__  # which Ray's back end replaces, for whoever comes next too
         try:
             yield Parallel(
@@ -249,27 +231,27 @@ def _ray(workers: int | None, address: str | None, count: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _ray_connection(workers: int | None, address: str | None) -> Iterator[Any]:
+def _ray_connection(where: Where) -> Iterator[Any]:
     """Ray as it is connected, else connected to the address or to a cluster of our own for as long as needed."""
     import ray
 
     if ray.is_initialized():
-        if address not in (None, "auto"):
+        if where.address not in (None, "auto"):
             raise ValueError(
-                f"address is {address!r}, but this process is already connected to a Ray cluster; leave out the "
+                f"address is {where.address!r}, but this process is already connected to a Ray cluster; leave out the "
                 "address to use that one, or call ray.shutdown() first"
             )
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        quiet |= {"include_dashboard": False, "num_cpus": workers if workers and workers > 0 else None}
+    if where.address is None:
+        quiet |= {"include_dashboard": False, "num_cpus": where.most}
     try:
-        ray.init(address, **quiet)
+        ray.init(where.address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints, for "
-            "example '10.0.0.1:6379', or 'ray://10.0.0.1:10001', and see that this machine may reach it"
+            f"no Ray cluster answers at {where.address!r} ({error}); give the address that `ray start --head` prints, "
+            "for example '10.0.0.1:6379', or 'ray://10.0.0.1:10001', and see that this machine may reach it"
         ) from error
     try:
         yield ray
@@ -288,7 +270,7 @@ def _ray_backend() -> Callable[..., Any]:
     return Backend
 
 
-_BACKENDS: dict[str, Callable[[int | None, str | None, int], AbstractContextManager[Any]]] = {
+_BACKENDS: dict[str, Callable[[Where, int], AbstractContextManager[Any]]] = {
     "local": _local,
     "dask": _dask,
     "ray": _ray,

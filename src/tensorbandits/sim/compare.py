@@ -11,11 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from tensorbandits.checks import check_count
-from tensorbandits.sim.backends import check_backend, run_jobs
+from tensorbandits.sim.backends import run_jobs
 from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job
 from tensorbandits.sim.progress import reporting
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.sim.results import ResultsFolder, read_runs
+from tensorbandits.sim.where import Where
 
 __all__ = [
     "Comparison",
@@ -24,6 +25,7 @@ __all__ = [
     "PolicyFactory",
     "Row",
     "Run",
+    "Where",
     "compare",
     "run_job",
     "run_jobs",
@@ -176,6 +178,7 @@ def compare(
     folder: str | PathLike[str] | None = None,
     backend: str = "local",
     address: str | None = None,
+    where: Where | None = None,
     progress: bool | Callable[[Run], None] | None = None,
 ) -> Comparison:
     """Let each policy play in each environment, several times, and return the :class:`Comparison`.
@@ -193,6 +196,7 @@ def compare(
         replications add to them, and one that was stopped goes on.
     backend, address : ``"local"`` processes, or the workers of a ``"dask"`` or ``"ray"`` cluster. Without an address
         the cluster is the one this process is connected to, or else one started here for as long as it is needed.
+    where : ``n_jobs``, ``backend`` and ``address`` as one value, for programs that hand them on.
     progress : ``True`` for a bar on standard error, or a function that is called with each :class:`Run`: first those
         kept from earlier, then each one as it finishes, in any order.
 
@@ -207,7 +211,7 @@ def compare(
     """
     worlds = _check_makers(policies, environments)
     rounds, count = check_count(horizon, "horizon"), check_count(replications, "replications")
-    workers = check_backend(backend, address, n_jobs)
+    place = Where.chosen(where, n_jobs, backend, address)
     jobs = [
         Job(world, name, i, worlds[world], policies[name], rounds, check_count(seed, "seed", least=0))
         for i in range(count)
@@ -220,7 +224,7 @@ def compare(
     with reporting(progress, len(jobs), rounds) as report:
         for run in runs:
             report(run)
-        for run in run_jobs(missing, workers, backend=backend, address=address):
+        for run in run_jobs(missing, place):
             if results is not None:
                 results.write(run)
             runs.append(run)
