@@ -98,12 +98,26 @@ def test_equal_policies_are_seldom_told_apart():
         (LOW + 1e-3, LOW[::-1], 1.0, "not decided"),
         (LOW, HIGH, 0.6, "holds"),
         (LOW, HIGH, 0.4, "does not hold here"),
+        (LOW, HIGH, 0.49, "not decided"),  # the ratio of the means is 0.4807
+        (LOW, HIGH, 0.47, "not decided"),
+        (LOW, LOW[::-1], 1.25, "holds"),
+        (HIGH, LOW, 1.25, "does not hold here"),
     ],
 )
 def test_verdicts(low, high, most, verdict):
     claim = below("words", "source", comparison(a=low, b=high), "a", ["b"], most=most, why="because")
     assert claim.verdict == verdict
     assert claim.why == ("because" if verdict == "does not hold here" else "")
+
+
+def test_a_mean_below_a_number_is_not_enough_beside_an_interval_with_it_inside():
+    """One dear run among the others: the mean is a third, and might as well have been anything."""
+    cheap, dear = np.full(10, 10.0), np.array([10.0] * 9 + [200.0])
+    claim = below("at most 0.6", "source", comparison(a=cheap, b=dear), "a", ["b"], most=0.6, why="because")
+    pair = paired(cheap, dear)
+    assert pair.ratio < 0.6 < pair.interval[1]
+    assert (claim.verdict, claim.why) == ("not decided", "")
+    assert show_ratio(pair) in claim.measured
 
 
 def test_one_rival_that_is_not_beaten_is_enough():

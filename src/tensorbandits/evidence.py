@@ -1,6 +1,12 @@
 """What the numbers say of a claim: paired tests, ratios with intervals, verdicts.
 
 All policies of a replication meet the same tensor and the same noise, so differences are taken within replications.
+
+One rule gives every verdict (``RULE`` says it to readers, :func:`decide` applies it). A claim that something is below a
+number, be it 1 for an order or 0.25 for "75 % below", holds if its 95 % interval lies below that number, does not hold
+if the interval lies above, and is not decided if the number lies within. Of several somethings all must be below: one
+that lies above is enough against. A single replication has no interval and decides nothing. What is said of the runs
+themselves, such as the worst of them, needs no interval; it is judged from ``FEW`` replications on.
 """
 
 from __future__ import annotations
@@ -22,7 +28,12 @@ from tensorbandits.sim.plan import software
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05  # of a test
-FEW = 10  # replications below which what is not tested is not judged
+FEW = 10  # replications below which what has no interval is not judged
+RULE = (
+    "A claim holds if the 95 % interval (in brackets) of what it is about lies below the number claimed, which is 1 "
+    "for an order and 0.25 for 75 % below; it does not hold here if the interval lies above, and is not decided if "
+    "the number lies within."
+)
 
 
 class Pair(NamedTuple):
@@ -71,29 +82,37 @@ def paired(low: Floats, high: Floats) -> Pair:
     return Pair(a, b, ratio, error, n - 1, (ratio / factor, ratio * factor))
 
 
-def judge(pairs: Sequence[Pair], most: float = 1.0) -> Verdict:
-    """Say whether all of the ratios are at most ``most``.
+def student(values: Floats) -> tuple[float, float]:
+    """The mean and the half-width of Student's 95 % interval; NaN for a single value.
 
-    An order (``most`` 1) holds if all intervals lie below 1, does not if one lies above it, and else is not decided. A
-    number (``most`` below 1), such as "75 % below", is judged by the means alone, as it was stated.
+    >>> [round(part, 2) for part in student(np.array([1.0, 2.0, 3.0]))]
+    [2.0, 2.48]
+    """
+    if len(values) < 2:
+        return float(values.mean()), math.nan
+    from scipy import stats
+
+    return float(values.mean()), float(stats.t.ppf(1 - LEVEL / 2, len(values) - 1) * stats.sem(values))
+
+
+def judge(pairs: Sequence[Pair], most: float = 1.0) -> Verdict:
+    """Say whether all of the ratios are below ``most``, by the rule.
 
     >>> judge([paired(np.array([1.0, 1.1, 0.9]), np.array([2.0, 2.3, 1.9]))])
     'holds'
     """
-    if most < 1:
-        return "holds" if all(pair.ratio <= most for pair in pairs) else "does not hold here"
-    return decide([(pair.interval[0] - 1, pair.interval[1] - 1) for pair in pairs])
+    return decide([pair.interval for pair in pairs], most)
 
 
-def decide(intervals: Sequence[tuple[float, float]]) -> Verdict:
-    """Say whether numbers are below 0, all of them, given their intervals.
+def decide(intervals: Sequence[tuple[float, float]], most: float = 0.0) -> Verdict:
+    """Say whether numbers are below ``most``, all of them, given their intervals: the rule.
 
     >>> decide([(-2, -1), (-3, -2)]), decide([(-2, -1), (1, 2)]), decide([(-2, -1), (-1, 2)])
     ('holds', 'does not hold here', 'not decided')
     """
-    if any(low > 0 for low, _ in intervals):
+    if any(low > most for low, _ in intervals):
         return "does not hold here"
-    return "holds" if all(high < 0 for _, high in intervals) else "not decided"
+    return "holds" if all(high < most for _, high in intervals) else "not decided"
 
 
 def below(

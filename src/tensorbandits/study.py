@@ -19,7 +19,7 @@ from tensorbandits.data.world import World
 from tensorbandits.evidence import below, how_it_was_run, regret_table
 from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, write
 from tensorbandits.sim.compare import Comparison, Where, compare
-from tensorbandits.sim.plots import COLOURS, Panel, plot_panels
+from tensorbandits.sim.plots import COLOURS, Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _policies(
         ),
         *map(Text, remarks),
         Picture(
-            "regret", lambda path: plot_panels([panels], path), "Mean cumulative regret with 95 % confidence bands."
+            "regret", lambda path: plot_panels([panels], path), f"Mean cumulative regret {band_words(comparison)}."
         ),
         Claims(
             [

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
+from tensorbandits.paper import table1
 from tensorbandits.paper.evaluation import ITEMS, choose_items
 from tensorbandits.paper.item import (
     ELIMINATION,
@@ -18,13 +18,16 @@ from tensorbandits.paper.item import (
     THOMPSON,
     TUNED,
     UCB,
+    Results,
     best_multiplier,
     merge,
     tuned,
     with_hindsight,
 )
-from tensorbandits.report import Claims, Picture
+from tensorbandits.policies.registry import records
+from tensorbandits.report import Claims, Picture, Table, Text
 from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.environment import paper_tensor
 from tensorbandits.sim.jobs import Job, Run
 
 GOOD = {
@@ -43,18 +46,24 @@ GOOD = {
 
 
 @functools.cache
-def studies(name, quick=True):
-    """The studies of an item, made once: the open data take seconds to read."""
-    return ITEMS[name].studies(quick)
+def experiments(name, quick=True):
+    """The experiments of an item, made once: the open data take seconds to read."""
+    return ITEMS[name].experiments(quick)
 
 
-def pretend(study, finals, replications=5, early=None):
-    """Runs of a study with given final regrets, a little different in each replication and reached linearly."""
-    rounds = np.unique(np.geomspace(1, study.horizon, 40).round().astype(int))
-    shape = rounds / study.horizon
+def read(name, *comparisons, quick=True, seed=0):
+    """The section that an item makes of comparisons, one for each of its experiments."""
+    known = {experiment.name: experiment for experiment in experiments(name, quick)}
+    return ITEMS[name].analyse(Results(known, dict(zip(known, comparisons, strict=True)), seed))
+
+
+def pretend(experiment, finals, replications=5, early=None):
+    """Runs of an experiment with given final regrets, a little different in each replication and reached linearly."""
+    rounds = np.unique(np.geomspace(1, experiment.horizon, 40).round().astype(int))
+    shape = rounds / experiment.horizon
     runs = []
-    for environment in study.environments:
-        for policy in study.policies:
+    for environment in experiment.environments:
+        for policy in experiment.policies:
             for i in range(replications):
                 final = finals.get(policy, 100) * (1 + 0.01 * i)
                 curve = final * shape ** ((early or {}).get(policy, 1.0))
@@ -68,10 +77,10 @@ def verdicts(section):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_policy_of_every_item_can_be_made_for_its_environments(quick):
-    for study in (study for name in ITEMS for study in studies(name, quick)):
-        for world, make in study.environments.items():
-            for name, recipe in study.policies.items():
-                job = Job(world, name, 0, make, recipe, study.horizon)
+    for experiment in (experiment for name in ITEMS for experiment in experiments(name, quick)):
+        for world, make in experiment.environments.items():
+            for name, recipe in experiment.policies.items():
+                job = Job(world, name, 0, make, recipe, experiment.horizon)
                 assert job.player(job.world()).shape == job.world().shape
 
 
@@ -83,22 +92,23 @@ def test_items_are_found_by_name_and_unknown_ones_refused():
         choose_items(["figure5"])
 
 
-def test_names_of_studies_are_their_own():
-    names = [study.name for name in ITEMS for study in studies(name)]
+def test_names_of_experiments_are_their_own():
+    names = [experiment.name for name in ITEMS for experiment in experiments(name)]
     assert len(names) == len(set(names))
 
 
 def test_the_quick_form_is_far_smaller():
     def rounds(quick):
-        return sum(len(s.policies) * len(s.environments) * s.horizon for name in ITEMS for s in studies(name, quick))
+        return sum(
+            len(s.policies) * len(s.environments) * s.horizon for name in ITEMS for s in experiments(name, quick)
+        )
 
     assert rounds(True) < rounds(False) / 5
 
 
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_every_item_draws_its_figures(name, tmp_path):
-    item = ITEMS[name]
-    section = item.analyse({study.name: pretend(study, GOOD) for study in studies(item.name)})
+    section = read(name, *(pretend(experiment, GOOD) for experiment in experiments(name)))
     pictures = [part for part in section.parts if isinstance(part, Picture)]
     assert pictures
     for picture in pictures:
@@ -109,9 +119,8 @@ def test_every_item_draws_its_figures(name, tmp_path):
 
 
 def figure2_verdicts(**changes):
-    short, long = studies("figure2")
     finals = GOOD | {globals()[key]: value for key, value in changes.items()}
-    return verdicts(figure2.analyse({"figure2": pretend(short, finals), "figure2-long": pretend(long, finals)}))
+    return verdicts(read("figure2", *(pretend(experiment, finals) for experiment in experiments("figure2"))))
 
 
 ORDER = "Ensemble sampling outperforms all other methods in all settings"
@@ -147,46 +156,46 @@ def test_every_rival_of_elimination_counts(rival):
     ],
 )
 def test_figure_2_looks_for_an_early_advantage_that_grows(exponents, verdict):
-    short, long = studies("figure2")
+    short, long = experiments("figure2")
     parts = []
     for world, make in short.environments.items():
         one = replace(short, environments={world: make})
         parts.append(pretend(one, GOOD | {EPOCH_GREEDY: 40}, early={EPOCH_GREEDY: exponents[make.p]}))
-    found = verdicts(figure2.analyse({"figure2": merge(*parts), "figure2-long": pretend(long, GOOD)}))
+    found = verdicts(read("figure2", merge(*parts), pretend(long, GOOD)))
     assert found[LARGER] == verdict
 
 
 def test_figure_2_notices_a_heavy_tail():
-    short, long = studies("figure2")
+    short, long = experiments("figure2")
     even = pretend(long, GOOD, replications=10)
     runs = list(even.runs)
     at = next(i for i, run in enumerate(runs) if run.policy == THOMPSON)
     runs[at] = Run(runs[at].environment, THOMPSON, 0, runs[at].rounds, 4 * runs[at].regret, 0.1)
     for comparison, verdict in ((even, "holds"), (Comparison(tuple(runs)), "does not hold here")):
-        results = {"figure2": pretend(short, GOOD, replications=10), "figure2-long": comparison}
-        assert verdicts(figure2.analyse(results))[TAIL] == verdict
+        section = read("figure2", pretend(short, GOOD, replications=10), comparison)
+        assert verdicts(section)[TAIL] == verdict
     assert figure2_verdicts()[TAIL] == "not decided"  # 5 replications have no tail
 
 
 def test_figure_2_looks_early_for_epoch_greedy():
-    short, long = studies("figure2")
-    results = {"figure2": pretend(short, GOOD, early={EPOCH_GREEDY: 3.0}), "figure2-long": pretend(long, GOOD)}
-    assert verdicts(figure2.analyse(results))[EARLY] == "holds"
+    short, long = experiments("figure2")
+    section = read("figure2", pretend(short, GOOD, early={EPOCH_GREEDY: 3.0}), pretend(long, GOOD))
+    assert verdicts(section)[EARLY] == "holds"
     assert figure2_verdicts()[EARLY] == "does not hold here"
 
 
 def test_figure_3_measures_how_far_below():
-    (study,) = studies("figure3")
-    found = verdicts(figure3.analyse({"figure3": pretend(study, GOOD | {ENSEMBLE: 41})}))
+    (experiment,) = experiments("figure3")
+    found = verdicts(read("figure3", pretend(experiment, GOOD | {ENSEMBLE: 41})))
     assert found[f"{ENSEMBLE} is 75% below {UCB} at the end"] == "does not hold here"
     assert found[f"{THOMPSON} is 75% below {UCB} at the end"] == "holds"
     assert found[f"{THOMPSON} is 85.6% below {EPOCH_GREEDY} at the end"] == "holds"
 
 
 def figure4_verdicts(**changes):
-    (study,) = studies("figure4")
+    (experiment,) = experiments("figure4")
     finals = GOOD | {globals()[key]: value for key, value in changes.items()}
-    return verdicts(figure4.analyse({"figure4": pretend(study, finals)}))
+    return verdicts(read("figure4", pretend(experiment, finals)))
 
 
 @pytest.mark.parametrize("data", ["bikes", "flights"])
@@ -211,17 +220,28 @@ def test_figure_4_judges_each_claim_of_each_data_set(data):
 
 def test_no_two_claims_of_a_report_have_the_same_words():
     words = []
-    for item in ITEMS.values():
-        section = item.analyse({study.name: pretend(study, GOOD) for study in studies(item.name)})
+    for name in ITEMS:
+        section = read(name, *(pretend(experiment, GOOD) for experiment in experiments(name)))
         words += [c.words for part in section.parts if isinstance(part, Claims) for c in part.claims]
     assert len(words) == len(set(words))
 
 
 def test_figure_s1_calls_a_constant_that_matters_sensitive():
-    flat = {study.name: pretend(study, {}) for study in studies("figureS1")}
-    assert set(verdicts(figure_s1.analyse(flat)).values()) == {"holds"}
-    steep = {study.name: pretend(study, {next(iter(study.policies)): 300}) for study in studies("figureS1")}
-    assert set(verdicts(figure_s1.analyse(steep)).values()) == {"does not hold here"}
+    some = experiments("figureS1")
+    flat = read("figureS1", *(pretend(experiment, {}) for experiment in some))
+    assert set(verdicts(flat).values()) == {"holds"}
+    steep = read("figureS1", *(pretend(experiment, {next(iter(experiment.policies)): 300}) for experiment in some))
+    assert set(verdicts(steep).values()) == {"does not hold here"}
+
+
+def test_figure_s1_does_not_decide_on_what_one_replication_did():
+    """Means differ by a factor of 1.45, all of it from one run in ten."""
+    some = []
+    for experiment in experiments("figureS1"):
+        runs = list(pretend(experiment, {}, replications=10).runs)
+        runs[0] = replace(runs[0], regret=5.5 * runs[0].regret)
+        some.append(Comparison(tuple(runs)))
+    assert set(verdicts(read("figureS1", *some)).values()) == {"not decided"}
 
 
 def test_slopes_are_those_of_powers():
@@ -232,18 +252,19 @@ def test_slopes_are_those_of_powers():
 
 def table1_verdicts(in_n, in_p):
     """Verdicts when each policy's regret grows with given exponents."""
-    results = {}
-    for study in studies("table1"):
+    some = []
+    for experiment in experiments("table1"):
         runs = []
-        for name, make in study.environments.items():
-            for policy in study.policies:
+        for name, make in experiment.environments.items():
+            for policy in experiment.policies:
                 c, b = in_n.get(policy, 0.3), in_p.get(policy, 1.0)
                 for i in range(5):
-                    rounds = np.unique(np.concatenate([np.arange(1, study.horizon + 1, 10), [study.horizon // 5]]))
-                    rounds = np.append(rounds[rounds < study.horizon], study.horizon)
+                    horizon = experiment.horizon
+                    rounds = np.unique(np.concatenate([np.arange(1, horizon + 1, 10), [horizon // 5]]))
+                    rounds = np.append(rounds[rounds < horizon], horizon)
                     runs.append(Run(name, policy, i, rounds, (1 + 0.01 * i) * make.p**b * rounds**c, 0.1))
-        results[study.name] = Comparison(tuple(runs))
-    return verdicts(table1.analyse(results))
+        some.append(Comparison(tuple(runs)))
+    return verdicts(read("table1", *some))
 
 
 def test_table_1_compares_slopes_with_the_exponents_of_the_paper():
@@ -262,14 +283,54 @@ def test_table_1_compares_how_regret_depends_on_p():
 
 
 def test_hindsight_takes_the_best_multiplier_of_each_environment():
-    study = studies("figure4")[0]
-    comparison = with_hindsight(pretend(study, GOOD))
+    experiment = experiments("figure4")[0]
+    comparison = with_hindsight(pretend(experiment, GOOD))
     for environment in comparison.environments:
         assert best_multiplier(comparison, environment) == MULTIPLIERS[1]
         assert np.array_equal(comparison.at(TUNED, environment), comparison.at(tuned(MULTIPLIERS[1]), environment))
 
 
 def test_merging_cuts_runs_at_a_round():
-    study = studies("figure2")[1]
-    cut = merge(pretend(study, GOOD), until=100)
+    experiment = experiments("figure2")[1]
+    cut = merge(pretend(experiment, GOOD), until=100)
     assert all(run.rounds[-1] <= 100 and len(run.rounds) == len(run.regret) for run in cut.runs)
+
+
+def test_names_are_those_of_the_registry():
+    labels = {record.name: record.label for record in records()}
+    for experiment in (experiment for name in ("figure2", "figure4", "table1") for experiment in experiments(name)):
+        for name, recipe in experiment.policies.items():
+            assert name.startswith(labels[recipe.policy])
+
+
+def captions(section):
+    return [part.caption for part in section.parts if isinstance(part, Picture) and "cumulative regret" in part.caption]
+
+
+@pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figureS1"])
+def test_captions_promise_bands_only_where_they_are_drawn(name):
+    for count, words in ((3, "without confidence bands, which need 4 replications"), (4, "with 95 % confidence bands")):
+        section = read(name, *(pretend(experiment, GOOD, replications=count) for experiment in experiments(name)))
+        assert captions(section) == [f"Mean cumulative regret {words}."]
+
+
+@pytest.mark.parametrize(
+    ("quick", "words"), [(True, "With 1,000 rounds a cell gets 2.4"), (False, "With 10,000 rounds")]
+)
+def test_reasons_in_figure_4_quote_the_rounds_that_were_played(quick, words):
+    (experiment,) = experiments("figure4", quick)
+    section = read("figure4", pretend(experiment, GOOD | {ELIMINATION: 1000}), quick=quick)
+    reasons = {c.why for part in section.parts if isinstance(part, Claims) for c in part.claims}
+    assert any(why.startswith(words) for why in reasons)
+
+
+def test_table_1_plays_uniformly_on_the_tensors_that_were_played():
+    comparisons = [pretend(experiment, GOOD, replications=2) for experiment in experiments("table1")]
+    tables = []
+    for seed in (0, 5):
+        section = read("table1", *comparisons, seed=seed)
+        assert any(isinstance(part, Text) and f"seeds {seed} to {seed + 1}:" in part.words for part in section.parts)
+        tables.append(next(part for part in section.parts if isinstance(part, Table)))
+    assert tables[0].rows[0][-1] != tables[1].rows[0][-1]
+    uniform = 2_000 * np.mean([t.max() - t.mean() for t in (paper_tensor(15, 0.5, seed=i) for i in (5, 6))])
+    assert tables[1].rows[0][-1] == f"{uniform:,.0f}"

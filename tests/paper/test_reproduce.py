@@ -23,6 +23,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     result = CliRunner().invoke(application(), [*ARGUMENTS, "--out", str(folder)])
     assert result.exit_code == 0, result.output
+    assert "8 claims: 0 holds, 0 does not hold here, 8 not decided" in result.output  # of one replication
     return folder
 
 
@@ -82,12 +83,13 @@ def test_wrong_input_gets_one_clear_line(arguments, words, tmp_path):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_settings_are_listed_for_each_study_that_has_them():
+def test_settings_are_listed_for_each_experiment_that_has_them():
     from tensorbandits.paper.evaluation import _how, choose_items, plan
+    from tensorbandits.paper.item import Results
     from tensorbandits.sim.compare import Comparison
 
-    studies = plan(choose_items(["figure2", "figure4"]), quick=True)
-    section = _how(studies, {study.name: Comparison(()) for study in studies}, 1, 0, 60.0, "")
+    experiments = plan(choose_items(["figure2", "figure4"]), quick=True)
+    section = _how(Results(experiments, dict.fromkeys(experiments, Comparison(()))), 1, 60.0, "")
     rows = section.parts[-1].rows
     assert ["elimination", "elimination:rank=2,paper=true", "figure2"] in rows
     assert ["elimination", "elimination:rank=3,paper=true", "figure4"] in rows

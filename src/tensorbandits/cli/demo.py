@@ -10,7 +10,7 @@ import numpy as np
 from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
 from tensorbandits.report import markdown_table
 from tensorbandits.sim.compare import Comparison, Where, compare
-from tensorbandits.sim.plots import plot_regret
+from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) ->
     lines, console = _lines(comparison), Console()
     print_table(console, title, _HEADER, lines)
     (out / "demo.md").write_text(f"{title}\n\n{markdown_table(_HEADER, lines)}\n", encoding="utf-8")
-    plot_regret(comparison, out / "demo.png", title=f"{title}: mean and 95 % confidence band")
+    plot_regret(comparison, out / "demo.png", title=f"{title}: mean {band_words(comparison)}")
     console.print(f"wrote {out / 'demo.md'} and {out / 'demo.png'}", highlight=False)
 
 

@@ -36,7 +36,7 @@ def register(app: "typer.Typer") -> None:
             check_least(replications=(replications, 1), seed=(seed, 0))
             where = check_where(jobs, backend, address)
             names = [item.name for item in choose_items(items or ["all"])]
-            paths = reproduce(
+            written = reproduce(
                 names,
                 check_out(place),
                 quick=quick,
@@ -46,4 +46,4 @@ def register(app: "typer.Typer") -> None:
                 progress=True,
                 command=shlex.join(["tensorbandits", *sys.argv[1:]]),
             )
-            typer.echo(f"wrote {paths[0]} and {paths[1]}")
+            typer.echo(f"wrote {written.page} and {written.twin}; {written.tally()}")

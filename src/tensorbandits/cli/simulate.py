@@ -12,7 +12,7 @@ from tensorbandits.policies.registry import records
 from tensorbandits.report import markdown_table
 from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.jobs import EnvironmentFactory, Job
-from tensorbandits.sim.plots import plot_regret
+from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _show(comparison: Comparison, out: Path, baseline: str, title: str) -> None:
         console.print(f"{comparison.kept} of {len(comparison.runs)} runs kept from earlier", highlight=False)
     print_table(console, title, header, lines)
     (out / "table.md").write_text(f"{title}\n\n{markdown_table(header, lines)}\n", encoding="utf-8")
-    plot_regret(comparison, out / "regret.png", title=f"{title}: mean and 95 % confidence band")
+    plot_regret(comparison, out / "regret.png", title=f"{title}: mean {band_words(comparison)}")
     console.print(f"wrote {out / 'table.md'}, {out / 'regret.png'} and {out / 'comparison.json'}", highlight=False)
 
 

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, get_args
 
 from tensorbandits.checks import check_count
-from tensorbandits.evidence import FEW, how_it_was_run
+from tensorbandits.evidence import FEW, RULE, how_it_was_run
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
-from tensorbandits.paper.item import Item, Study
-from tensorbandits.report import Claims, Code, Report, Section, Table, Text, write
+from tensorbandits.paper.item import Experiment, Item, Results
+from tensorbandits.report import Claim, Claims, Code, Report, Section, Table, Text, Verdict, write
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.progress import rounds_bar
 
 ITEMS = {item.name: item for item in (module.ITEM for module in (figure2, figure3, figure4, figure_s1, table1))}
 REPLICATIONS, QUICK_REPLICATIONS = 30, 3
+
+
+class Reproduction(NamedTuple):
+    """What was written, ``report.html`` and ``report.md``, and the claims in them with their verdicts."""
+
+    page: Path
+    twin: Path
+    claims: tuple[Claim, ...]
+
+    def tally(self) -> str:
+        """How many claims have each verdict, as words.
+
+        >>> claims = [Claim("a is below b", "here", verdict, "") for verdict in ("holds", "not decided", "not decided")]
+        >>> Reproduction(Path("report.html"), Path("report.md"), tuple(claims)).tally()
+        '3 claims: 1 holds, 0 does not hold here, 2 not decided'
+        """
+        counts = Counter(claim.verdict for claim in self.claims)
+        return f"{len(self.claims)} claims: " + ", ".join(f"{counts[word]} {word}" for word in get_args(Verdict))
 
 
 def choose_items(names: Sequence[str]) -> list[Item]:
@@ -32,13 +52,13 @@ def choose_items(names: Sequence[str]) -> list[Item]:
     return [item for name, item in ITEMS.items() if not names or name in names or "all" in names]
 
 
-def plan(items: Sequence[Item], quick: bool) -> list[Study]:
-    """Return the studies of the items; one that two items share is run once.
+def plan(items: Sequence[Item], quick: bool) -> dict[str, Experiment]:
+    """Return the experiments of the items by name; one that two items share is run once.
 
-    >>> [study.name for study in plan([ITEMS["figure2"]], quick=True)]
+    >>> list(plan([ITEMS["figure2"]], quick=True))
     ['figure2', 'figure2-long']
     """
-    return list({study.name: study for item in items for study in item.studies(quick)}.values())
+    return {experiment.name: experiment for item in items for experiment in item.experiments(quick)}
 
 
 def reproduce(
@@ -51,7 +71,7 @@ def reproduce(
     where: Where | None = None,
     progress: bool = False,
     command: str = "",
-) -> tuple[Path, Path]:
+) -> Reproduction:
     """Run items of the paper's evaluation and write ``report.html`` and ``report.md`` into a folder.
 
     Every finished run is kept in ``folder/results``, so the same call again only reads them, and one that was stopped
@@ -63,32 +83,32 @@ def reproduce(
         (QUICK_REPLICATIONS if quick else REPLICATIONS) if replications is None else replications, "replications"
     )
     place, start = Path(folder), time.perf_counter()
-    studies = plan(items, quick)
-    results: dict[str, Comparison] = {}
-    rounds = sum(len(study.policies) * len(study.environments) * count * study.horizon for study in studies)
+    experiments = plan(items, quick)
+    comparisons: dict[str, Comparison] = {}
+    rounds = sum(len(e.policies) * len(e.environments) * count * e.horizon for e in experiments.values())
     with rounds_bar(rounds, progress) as advance:
-        for study in studies:
-            results[study.name] = compare(
-                study.policies,
-                study.environments,
-                horizon=study.horizon,
+        for name, experiment in experiments.items():
+            comparisons[name] = compare(
+                experiment.policies,
+                experiment.environments,
+                horizon=experiment.horizon,
                 replications=count,
                 seed=seed,
-                folder=place / "results",
                 where=where,
-                progress=partial(advance, study.name),
+                folder=place / "results",
+                progress=partial(advance, name),
             )
+    results = Results(experiments, comparisons, seed)
     sections = [item.analyse(results) for item in items]
-    wall = time.perf_counter() - start
-    how = _how(studies, results, count, seed, wall, command)
-    title = "The paper's evaluation, reproduced"
-    return write(Report(title, [_summary(sections, quick, count), *sections, how]), place)
-
-
-def _summary(sections: Sequence[Section], quick: bool, count: int) -> Section:
     claims = [
         claim for section in sections for part in section.parts if isinstance(part, Claims) for claim in part.claims
     ]
+    how = _how(results, count, time.perf_counter() - start, command)
+    title = "The paper's evaluation, reproduced"
+    return Reproduction(*write(Report(title, [_summary(claims, quick, count), *sections, how]), place), tuple(claims))
+
+
+def _summary(claims: Sequence[Claim], quick: bool, count: int) -> Section:
     rows = [[claim.words, claim.source, claim.verdict] for claim in claims]
     if quick:
         warning = (
@@ -96,47 +116,41 @@ def _summary(sections: Sequence[Section], quick: bool, count: int) -> Section:
             "verdict below should be believed; leave out `--quick` for those."
         )
     elif count < FEW:
-        warning = f"Only {count} replications: verdicts and intervals below are rough; the paper, and we, take 30."
+        warning = f"Only {count} replications: intervals below are rough; the paper, and we, take 30."
     else:
-        warning = (
-            "An order holds, or does not, if the 95 % interval (in brackets) of the ratio of mean regrets lies "
-            "below, or above, 1; else it is not decided. A number, such as 75 % below, is judged by the means. The "
-            "sections below have all of them."
-        )
-    return Section("Summary", [Text(warning), Table(["claim", "source", "verdict"], rows)])
+        warning = "The sections below have what was measured."
+    return Section("Summary", [Text(f"{RULE} {warning}"), Table(["claim", "source", "verdict"], rows)])
 
 
-def _how(
-    studies: Sequence[Study], results: dict[str, Comparison], count: int, seed: int, wall: float, command: str
-) -> Section:
+def _how(results: Results, count: int, wall: float, command: str) -> Section:
     rows = [
         [
-            study.name,
-            f"{len(study.policies)}",
-            f"{len(study.environments)}",
-            f"{study.horizon:,}",
+            name,
+            f"{len(experiment.policies)}",
+            f"{len(experiment.environments)}",
+            f"{experiment.horizon:,}",
             f"{count}",
-            f"{sum(run.seconds for run in results[study.name].runs) / 60:.1f}",
+            f"{sum(run.seconds for run in results[name].runs) / 60:.1f}",
         ]
-        for study in studies
+        for name, experiment in results.experiments.items()
     ]
     used: dict[tuple[str, str], list[str]] = {}
-    for study in studies:
-        for name, recipe in study.policies.items():
-            used.setdefault((name, str(recipe)), []).append(study.name)
+    for name, experiment in results.experiments.items():
+        for policy, recipe in experiment.policies.items():
+            used.setdefault((policy, str(recipe)), []).append(name)
     recipes = [[name, settings, ", ".join(names)] for (name, settings), names in used.items()]
     return Section(
         "How this was run",
         [
             *([Code(command)] if command else []),
-            Text(how_it_was_run(seed, wall)),
+            Text(how_it_was_run(results.seed, wall)),
             Table(
-                ["study", "policies", "environments", "rounds", "replications", "minutes inside policies"],
+                ["experiment", "policies", "environments", "rounds", "replications", "minutes inside policies"],
                 rows,
-                "The studies",
+                "The experiments",
             ),
             Table(
-                ["policy", "settings", "studies"],
+                ["policy", "settings", "experiments"],
                 recipes,
                 "The policies, as `tensorbandits simulate --policy` takes them",
             ),

@@ -18,9 +18,9 @@ from tensorbandits.paper.item import (
     THOMPSON,
     TUNED,
     UCB,
+    Experiment,
     Item,
     Results,
-    Study,
     best_multiplier,
     lineup,
     merge,
@@ -28,7 +28,7 @@ from tensorbandits.paper.item import (
 )
 from tensorbandits.report import Claim, Claims, Part, Picture, Section, Text, Verdict
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, plot_panels
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PaperWorld
 
 RANK = 2
@@ -50,15 +50,15 @@ def world(p: int, signal: float) -> tuple[str, PaperWorld]:
     return f"p = {p}, w = {signal:g}", PaperWorld(p, signal, rank=RANK)
 
 
-def studies(quick: bool) -> list[Study]:
+def experiments(quick: bool) -> list[Experiment]:
     """All policies for as long as shows their order, and the sampling policies for longer."""
     worlds = dict(world(p, signal) for p, signal in SETTINGS)
     policies = lineup(RANK)
     others = {name: recipe for name, recipe in policies.items() if name not in SAMPLERS}
     samplers = {name: policies[name] for name in SAMPLERS}
     return [
-        Study("figure2", others, worlds, QUICK if quick else HORIZON),
-        Study("figure2-long", samplers, worlds, QUICK_LONG if quick else LONG),
+        Experiment("figure2", others, worlds, QUICK if quick else HORIZON),
+        Experiment("figure2-long", samplers, worlds, QUICK_LONG if quick else LONG),
     ]
 
 
@@ -77,9 +77,7 @@ def analyse(results: Results) -> Section:
             "elimination, ours is 1.5. ESTR at its theory radius mostly explores; its multiplier tuned in hindsight "
             "is a line of its own."
         ),
-        Picture(
-            "figure2", lambda path: _figure(comparison, path), "Mean cumulative regret with 95 % confidence bands."
-        ),
+        Picture("figure2", lambda path: _figure(comparison, path), f"Mean cumulative regret {band_words(comparison)}."),
         Picture(
             "figure2-log",
             lambda path: _log_figure(comparison, path),
@@ -220,4 +218,4 @@ def _long_figure(long: Comparison, path: Path) -> None:
     plot_panels([panels[:2], panels[2:]], path, "Figure 2, played on: sampling policies", looks=LOOKS)
 
 
-ITEM = Item("figure2", "Simulated tensors", studies, analyse)
+ITEM = Item("figure2", experiments, analyse)

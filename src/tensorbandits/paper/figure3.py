@@ -12,15 +12,15 @@ from tensorbandits.paper.item import (
     OURS,
     THOMPSON,
     UCB,
+    Experiment,
     Item,
     Results,
-    Study,
     choose,
     lineup,
 )
 from tensorbandits.report import Claim, Claims, Picture, Section, Text
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, plot_panels
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 
 RANK = 3  # of the bikes' unfoldings: three columns hold at least 90 % of the variance of the cell means in each
 HORIZON, QUICK = 10_000, 1_000
@@ -30,12 +30,12 @@ SOURCE = "Section 6, Figure 3"
 UNIT = "standard deviations of a reward"
 
 
-def studies(quick: bool) -> list[Study]:
+def experiments(quick: bool) -> list[Experiment]:
     """The policies that take context, on the bikes of Oslo."""
     from tensorbandits.data.open_data import bikes
 
     world = bikes().world(["time:weekday", "time:3h"], standardise=True)
-    return [Study("figure3", choose(lineup(RANK), *SHOWN), {NAME: world}, QUICK if quick else HORIZON)]
+    return [Experiment("figure3", choose(lineup(RANK), *SHOWN), {NAME: world}, QUICK if quick else HORIZON)]
 
 
 def analyse(results: Results) -> Section:
@@ -54,7 +54,7 @@ def analyse(results: Results) -> Section:
                 "all: three columns hold at least 90 % of the variance of the cell means in each unfolding."
             ),
             Picture(
-                "figure3", lambda path: _figure(comparison, path), "Mean cumulative regret with 95 % confidence bands."
+                "figure3", lambda path: _figure(comparison, path), f"Mean cumulative regret {band_words(comparison)}."
             ),
             Claims(claims(comparison)),
             regret_table(comparison, UCB, NAME, SHOWN),
@@ -99,9 +99,9 @@ def reduction(comparison: Comparison, low: str, high: str, share: float, environ
         verdict,
         f"{1 - pair.ratio:.1%} below: {pair.low:,.0f} against {pair.high:,.0f}, ratio {show_ratio(pair)}",
         show_test([pair], 1 - share),
-        ""
-        if verdict == "holds"
-        else "Other data, so another number is no surprise; the direction is what can be compared.",
+        "Other data, so another number is no surprise; the direction is what can be compared."
+        if verdict == "does not hold here"
+        else "",
     )
 
 
@@ -113,4 +113,4 @@ def _figure(comparison: Comparison, path: Path) -> None:
     plot_panels([panels], path, "Figure 3: Oslo bikes, weekday and slot given, station decided", looks=LOOKS)
 
 
-ITEM = Item("figure3", "Contextual real data", studies, analyse)
+ITEM = Item("figure3", experiments, analyse)

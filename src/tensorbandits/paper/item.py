@@ -5,43 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from tensorbandits.policies.registry import find
 from tensorbandits.report import Section
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.jobs import EnvironmentFactory
+from tensorbandits.sim.jobs import EnvironmentFactory, Floats
 from tensorbandits.sim.recipes import PolicyRecipe
 
 # The policies by the names that figures and tables give them. Without more words: the paper's values.
-THOMPSON = "Thompson sampling (ours)"
-ENSEMBLE = "ensemble sampling"
-ELIMINATION = "elimination"
-EPOCH_GREEDY = "epoch-greedy"
-UCB = "vectorized UCB"
-ESTR = "matricized ESTR"
+THOMPSON = f"{find('thompson').label} (ours)"
+ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR = (
+    find(name).label for name in ("ensemble", "elimination", "epoch-greedy", "ucb", "estr")
+)
 OURS = ", our defaults"
 TUNED = f"{ESTR}, radius tuned in hindsight"
 
 # How each is drawn, in every figure: numbers of a colour and of a line style. Our defaults are solid lines.
-LOOKS = {
-    THOMPSON: (0, 0),
-    ENSEMBLE: (1, 1),
-    ELIMINATION: (2, 2),
-    EPOCH_GREEDY: (3, 3),
-    UCB: (4, 4),
-    ESTR: (5, 5),
-    TUNED: (6, 0),
-    ENSEMBLE + OURS: (1, 0),
-    ELIMINATION + OURS: (2, 0),
-    EPOCH_GREEDY + OURS: (3, 0),
-}
+LOOKS = {name: (i, i) for i, name in enumerate((THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR))}
+LOOKS |= {name + OURS: (LOOKS[name][0], 0) for name in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY)} | {TUNED: (6, 0)}
 
 MULTIPLIERS = (0.01, 0.001)  # of ESTR's squared radius; theory has 1
 
 
 @dataclass(frozen=True)
-class Study:
-    """One comparison: every policy in every environment.
+class Experiment:
+    """One comparison to run: every policy in every environment.
 
-    >>> Study("small", {}, {}, 100).horizon
+    >>> Experiment("small", {}, {}, 100).horizon
     100
     """
 
@@ -51,19 +42,33 @@ class Study:
     horizon: int
 
 
-Results = Mapping[str, Comparison]  # by the name of the study
+@dataclass(frozen=True)
+class Results:
+    """What was run: the experiments and their comparisons, by name, and the seed of the first replication."""
+
+    experiments: Mapping[str, Experiment]
+    comparisons: Mapping[str, Comparison]
+    seed: int = 0
+
+    def __getitem__(self, name: str) -> Comparison:
+        """The comparison of an experiment."""
+        return self.comparisons[name]
+
+    def mean(self, name: str, environment: str) -> Floats:
+        """The mean rewards of an environment of an experiment, in the first replication, of its shape."""
+        mean = self.experiments[name].environments[environment](self.seed).mean
+        return mean if isinstance(mean, np.ndarray) else mean.full()
 
 
 @dataclass(frozen=True)
 class Item:
     """A figure or table of the paper.
 
-    ``studies(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it.
+    ``experiments(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it.
     """
 
     name: str
-    title: str
-    studies: Callable[[bool], Sequence[Study]]
+    experiments: Callable[[bool], Sequence[Experiment]]
     analyse: Callable[[Results], Section]
 
 

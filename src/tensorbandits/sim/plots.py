@@ -66,6 +66,20 @@ class Panel:
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
 
 
+def band_words(*comparisons: Comparison) -> str:
+    """What curves of these comparisons are drawn with, as words for a title or a caption.
+
+    >>> from tensorbandits.sim.compare import Run
+    >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(4))
+    >>> band_words(Comparison(runs)), band_words(Comparison(runs[:3]))
+    ('with 95 % confidence bands', 'without confidence bands, which need 4 replications')
+    """
+    rows = [row for comparison in comparisons for row in comparison.table()]
+    if all(row.replications >= _BAND for row in rows):
+        return "with 95 % confidence bands"
+    return f"without confidence bands, which need {_BAND} replications"
+
+
 def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = "") -> None:
     """Write a figure of mean cumulative regret with 95 % confidence bands; the suffix says PNG or SVG.
 
