@@ -34,6 +34,7 @@ from tensorbandits.sim import (
     plot_regret,
     simulate,
 )
+from tensorbandits.space import Space
 from tensorbandits.tensor import Tucker, complete
 
 __version__ = version("tensorbandits")
@@ -46,6 +47,7 @@ __all__ = [
     "PaperWorld",
     "Policy",
     "PolicyRecipe",
+    "Space",
     "TensorElimination",
     "TensorEnsembleSampling",
     "TensorEnvironment",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypeGuard
@@ -28,6 +29,17 @@ def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def nearest(name: Any, names: Iterable[Any]) -> str:
+    """Return the question whether a name that is close was meant; nothing where none is.
+
+    >>> nearest("ofer", ["segment", "offer"]), nearest("weather", [1, 2])
+    ("did you mean 'offer'?", '')
+    """
+    known = {str(item): item for item in names}
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f"did you mean {known[near[0]]!r}?" if near else ""
 
 
 def check_shape(shape: Sequence[int]) -> Cell:

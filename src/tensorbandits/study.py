@@ -15,10 +15,10 @@ import numpy as np
 from tensorbandits.checks import check_count, check_installed
 from tensorbandits.data.log import Log, from_log
 from tensorbandits.data.profile import Profile, profile
-from tensorbandits.data.world import World
 from tensorbandits.evidence import below, how_it_was_run, regret_table
 from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, write
 from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.log_world import World
 from tensorbandits.sim.plots import COLOURS, Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 
@@ -118,7 +118,7 @@ def study(
     start = time.perf_counter()
     check_count(rounds, "rounds")
     place = Where.chosen(where, n_jobs, backend, address)
-    world = log.world(list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
+    world = World.of(log, list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
     facts = profile(log, seed=seed)
     told = min(facts.suggested_rank, LARGEST_RANK) if rank is None else check_count(rank, "rank")
     policies, refused = lineup(world, told, rounds)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
-from tensorbandits.data import from_log, profile
+from tensorbandits.data import Log, from_log, profile
 
 pa = pytest.importorskip("pyarrow")
 
@@ -62,6 +62,13 @@ def test_facts_of_the_log():
     assert result.errors["rank 5"] == pytest.approx(result.errors["cell means"], rel=1e-6)
     again = profile(log, max_rank=9)
     assert again.errors == result.errors
+
+
+def test_each_split_is_made_once(monkeypatch):
+    log, split, made = rank_two_log(500, shape=(3, 4, 5)), Log.split, []
+    monkeypatch.setattr(Log, "split", lambda *arguments: made.append(arguments) or split(*arguments))
+    profile(log, max_rank=1)
+    assert len(made) == 6
 
 
 def test_additive_logs_are_found_by_main_effects():

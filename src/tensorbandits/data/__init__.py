@@ -1,17 +1,14 @@
-"""Data: event logs as ledgers and environments, open data sets, and what a log says of its own rank."""
+"""Data: event logs as spaces and ledgers, open data sets, and what a log says of its own rank."""
 
 from tensorbandits.data.log import Log, from_log
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.data.profile import Profile, profile
-from tensorbandits.data.world import LogEnvironment, World
 
 __all__ = [
     "FLIGHTS_MIN_COUNT",
     "FLIGHTS_SHRINKAGE",
     "Log",
-    "LogEnvironment",
     "Profile",
-    "World",
     "bikes",
     "flights",
     "from_log",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from tensorbandits.checks import is_sequence
+from tensorbandits.checks import is_sequence, nearest
+from tensorbandits.space import Label
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-Label = str | int | float | bool
 Schema = Mapping[str, Any]  # of column names to narwhals types
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -136,9 +135,8 @@ def _check_kind(mode: Mode, kind: Any) -> None:
 def unknown_column(name: Any, what: str, columns: Iterable[str]) -> ValueError:
     """Return the error of a column that does not exist, with the nearest one that does."""
     listed = list(columns)
-    near = difflib.get_close_matches(str(name), [text for text in listed if isinstance(text, str)], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else "; name one of them"
-    return ValueError(f"{what} {name!r} is not a column of the log, which has {listed}{hint}")
+    hint = nearest(name, listed) or "name one of them"
+    return ValueError(f"{what} {name!r} is not a column of the log, which has {listed}; {hint}")
 
 
 def check_top(top: int | Mapping[str, int] | None, modes: Sequence[Mode]) -> dict[str, int]:

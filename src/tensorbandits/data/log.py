@@ -1,21 +1,21 @@
-"""Event logs: any data frame becomes a ledger of its cells, summed up where the data is."""
+"""Event logs: any data frame becomes a space and a ledger of its cells, summed up where the data is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_cell, check_seed, is_finite, is_sequence
-from tensorbandits.data.columns import Label, Mode, check_top
+from tensorbandits.checks import Cell, check_seed, is_finite
+from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
-from tensorbandits.data.world import World, make_world
 from tensorbandits.ledger import Ledger
+from tensorbandits.space import Label, Space
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,10 +27,9 @@ _MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
-    """A log as :func:`from_log` read it: named modes and levels, and the ledger of its rewards.
+    """A log as :func:`from_log` read it: the space of its named modes and levels, and the ledger of its rewards.
 
-    ``modes`` are the names as given; ``levels`` the labels of each mode, in the order of the ledger's indices;
-    ``reward`` and ``trials`` the names of those columns; ``rows`` how many rows were read; ``dropped`` how many of
+    ``reward`` and ``trials`` are the names of those columns; ``rows`` how many rows were read; ``dropped`` how many of
     them were left out, by reason.
 
     >>> import pyarrow as pa
@@ -42,8 +41,7 @@ class Log:
     ((('a', 'b'), ('x', 'y')), 3.0, 0.75)
     """
 
-    modes: tuple[str, ...]
-    levels: tuple[tuple[Label, ...], ...]
+    space: Space
     ledger: Ledger
     reward: str
     trials: str | None
@@ -53,10 +51,22 @@ class Log:
     _lookups: tuple[dict[Any, int], ...] = field(repr=False)  # of the engine's keys to indices, per mode
     _top: frozenset[str] = field(repr=False)
 
+    make_world: ClassVar[Callable[..., Any]]  # `World.of`, put here by the simulation, of which a log knows nothing
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The names of the modes, as given."""
+        return self.space.modes
+
+    @property
+    def levels(self) -> tuple[tuple[Label, ...], ...]:
+        """The labels of each mode, in the order of the ledger's indices."""
+        return self.space.levels
+
     @property
     def shape(self) -> Cell:
         """The number of levels of each mode."""
-        return tuple(len(labels) for labels in self.levels)
+        return self.ledger.shape
 
     @property
     def density(self) -> float:
@@ -70,8 +80,7 @@ class Log:
 
     def label(self, cell: Sequence[int]) -> dict[str, Label]:
         """Return the labels of a cell, by mode."""
-        valid = check_cell(cell, self.shape)
-        return {name: labels[i] for name, labels, i in zip(self.modes, self.levels, valid, strict=True)}
+        return self.space.labels(cell)
 
     def values(self) -> tuple[Ints, Floats, Ints]:
         """Return the distinct rewards of each cell: cells (m, d), values (m,) and how often each occurs (m,).
@@ -146,34 +155,12 @@ class Log:
         min_count: int = 1,
         shrinkage: float = 0.0,
         standardise: bool = False,
-    ) -> World:
-        """Return a :class:`World` that pays this log's own rewards, to compare policies in.
+    ) -> Any:
+        """Return a world that pays this log's own rewards, to compare policies in.
 
-        Parameters
-        ----------
-        context : names (or positions) of the modes that are given rather than decided. Contexts come as often as in
-            the log.
-        min_count : a cell with fewer rewards counts as having none of its own.
-        shrinkage : of a cell with ``n`` rewards of its own, one draw in ``(n + shrinkage) / shrinkage`` comes from the
-            pool of all rewards of the log; of a cell with none, every draw. So its mean is
-            ``(sum + shrinkage * overall mean) / (n + shrinkage)``.
-        standardise : shift rewards by the overall mean, and divide them by the standard deviation within cells.
+        The same as :meth:`tensorbandits.sim.World.of`, which says what the arguments mean.
         """
-        if not is_sequence(context):
-            raise TypeError(f"context is {context!r}; give a list of modes, of {list(self.modes)}")
-        positions = [self._position(mode) for mode in context]
-        return make_world(
-            self.shape, *self.values(), positions, min_count=min_count, shrinkage=shrinkage, standardise=standardise
-        )
-
-    def _position(self, mode: Any) -> int:
-        if isinstance(mode, str):
-            if mode not in self.modes:
-                raise ValueError(
-                    f"context names the mode {mode!r}; the modes are {list(self.modes)}: name some of them"
-                )
-            return self.modes.index(mode)
-        return mode  # type: ignore[no-any-return]  # checked with the others by check_context
+        return type(self).make_world(self, context, min_count=min_count, shrinkage=shrinkage, standardise=standardise)
 
 
 def from_log(
@@ -235,8 +222,7 @@ def from_log(
     if not sums[0].any():
         raise ValueError(f"no reward is left of the log's {rows:,} rows (left out: {dropped}); keep more levels")
     return Log(
-        modes=tuple(mode.name for mode in source.modes),
-        levels=levels,
+        space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
         ledger=_ledger(tuple(map(len, levels)), cells, sums[:3]),
         reward=reward,
         trials=trials,

@@ -89,11 +89,13 @@ def profile(log: Log, *, max_rank: int = 6, seed: int = 0) -> Profile:
         )
     most, ledger = check_count(max_rank, "max_rank"), log.ledger
     sources = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(_SPLITS + 1)
-    errors = [_errors(*log.split(0.5, source), most) for source in sources[1:]]
-    names = list(errors[0])
+    variance, errors, noises = _variance(ledger), [], []
+    for source in sources[1:]:
+        train, held_out = log.split(0.5, source)
+        errors.append(_errors(train, held_out, most))
+        noises.append(_noise(held_out, variance))
+    names, noise = list(errors[0]), float(np.mean(noises))
     table = np.array([[error[name] for name in names] for error in errors])  # (splits, models)
-    variance = _variance(ledger)
-    noise = float(np.mean([_noise(log.split(0.5, source)[1], variance) for source in sources[1:]]))
     suggested, standard_errors = _choose(names, table)
     means = dict(zip(names, table.mean(axis=0).tolist(), strict=True))
     excess = means["cell means"] - noise

@@ -2,6 +2,7 @@
 
 from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, run_job, run_jobs
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
+from tensorbandits.sim.log_world import LogEnvironment, World
 from tensorbandits.sim.loop import Trace, simulate
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
@@ -10,6 +11,7 @@ from tensorbandits.sim.where import Where
 __all__ = [
     "Comparison",
     "Job",
+    "LogEnvironment",
     "PaperWorld",
     "PolicyRecipe",
     "Row",
@@ -17,6 +19,7 @@ __all__ = [
     "TensorEnvironment",
     "Trace",
     "Where",
+    "World",
     "compare",
     "paper_tensor",
     "plot_regret",

@@ -35,9 +35,9 @@ _DECIDING = (
     "tensor",
     "policies",
     "theory.py",
-    "data/world.py",
     "sim/environment.py",
     "sim/jobs.py",
+    "sim/log_world.py",
     "sim/loop.py",
 )
 

@@ -86,7 +86,7 @@ class TensorEnvironment:
         self.shape: Cell = check_shape(self.mean.shape)
         self.context_modes: Cell = check_context(context, self.shape)
         self.noise = _check_noise(noise)
-        self.family: Family = _check_family(family, self.mean)
+        self.family: str = _check_family(family, self.mean)
         self._tables = _context_tables(context_weights, self.context_modes, self.shape)
         self._best: dict[Cell, float] = {}
         # Far from each other, and from the numbers that paper_tensor draws with the same seed.

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorbandits as tb
-from tensorbandits.data import World, from_log
+from tensorbandits.data import from_log
+from tensorbandits.sim import World
 
 pa = pytest.importorskip("pyarrow")
 
@@ -209,6 +210,17 @@ def test_more_cells_than_can_be_written_out_are_refused():
 
 
 def test_a_world_says_what_it_is():
-    world = random_log().world(["b"])
+    log = random_log()
+    world = log.world(["b"])
     assert isinstance(world, World)
+    np.testing.assert_array_equal(world.mean, World.of(log, ["b"]).mean)
     assert repr(world) == "World(shape=(3, 4, 6), context=(1,), rewards=601)"
+
+
+def test_an_environment_of_a_log_says_that_its_rewards_are_those_of_a_log():
+    assert random_log().world()(0).family == "log"
+
+
+def test_only_logs_make_worlds():
+    with pytest.raises(TypeError, match="the log is a ndarray; give one that from_log has read"):
+        World.of(np.zeros((2, 2)))

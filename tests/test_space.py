@@ -1,0 +1,233 @@
+"""Spaces: labels to indices and back, kept apart by kind, with rules and levels that come later."""
+
+import copy
+import enum
+import json
+import pickle
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensorbandits as tb
+from tensorbandits import Space
+
+labels = st.one_of(
+    st.text(max_size=4), st.integers(), st.floats(allow_nan=False), st.booleans(), st.dates(), st.datetimes()
+)
+
+
+def kind(label):
+    return "number" if type(label) in (int, float) else type(label).__name__
+
+
+def offers(**options):
+    modes = {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]}
+    return Space(modes, **options)
+
+
+@given(st.lists(st.lists(labels, min_size=1, max_size=6, unique_by=lambda x: (kind(x), x)), min_size=1, max_size=4))
+def test_labels_and_indices_are_inverse_also_after_json(levels):
+    space = Space({f"mode {j}": mode for j, mode in enumerate(levels)})
+    again = Space.from_state(json.loads(json.dumps(space.state(), allow_nan=False)))
+    assert again == space
+    assert space.shape == tuple(map(len, levels))
+    for cell in {tuple(0 for _ in levels), tuple(len(mode) - 1 for mode in levels)}:
+        named = again.labels(cell)
+        assert [(kind(label), label) for label in named.values()] == [
+            (kind(mode[i]), mode[i]) for mode, i in zip(levels, cell)
+        ]
+        assert space.cell(named) == cell
+
+
+def test_kinds_are_kept_apart_but_equal_numbers_are_one_label():
+    space = Space({"mixed": [1, "1", True, date(2024, 1, 1), datetime(2024, 1, 1)]})
+    assert [space.level("mixed", label) for label in space.levels[0]] == [0, 1, 2, 3, 4]
+    assert space.level("mixed", 1.0) == space.level("mixed", np.float32(1)) == space.level("mixed", np.uint8(1)) == 0
+    assert space.level("mixed", np.bool_(True)) == 2
+    with pytest.raises(ValueError, match=r"mode 'm' has the level 1.0 already, as 1; name each level once"):
+        Space({"m": [1, 1.0]})
+    with pytest.raises(ValueError, match=r"has the level 'a' already; name"):
+        Space({"m": ["a", "b", "a"]})
+    assert Space({"m": [1]}) != Space({"m": [True]})
+    assert Space({"m": [1]}) == Space({"m": [1.0]})
+
+
+def test_labels_of_numpy_and_pandas_become_plain():
+    pd = pytest.importorskip("pandas")
+
+    class Channel(enum.StrEnum):
+        MAIL = "mail"
+
+    space = Space(
+        {
+            "number": np.arange(3),
+            "text": np.array(["a", "b"]),
+            "series": pd.Series(["x", "y"]),
+            "day": np.array(["2024-01-01"], dtype="datetime64[D]"),
+            "time": pd.date_range("2024-01-01", periods=2),
+            "channel": ["sms", Channel.MAIL],
+        }
+    )
+    assert space.levels[:3] == ((0, 1, 2), ("a", "b"), ("x", "y"))
+    assert {type(label) for label in space.levels[0] + space.levels[1]} == {int, str}
+    assert space.levels[3] == (date(2024, 1, 1),)
+    assert type(space.levels[4][0]) is datetime
+    assert space.level("time", np.datetime64("2024-01-02", "ns")) == 1
+    assert space.level("channel", "mail") == 1
+    assert type(space.levels[5][1]) is str
+
+
+def test_many_cells_at_once_agree_with_one_by_one():
+    space = offers()
+    cells = np.array(list(np.ndindex(*space.shape)))
+    columns = space.columns(cells)
+    np.testing.assert_array_equal(space.cells(columns), cells)
+    assert space.cells(columns).dtype == np.int64
+    assert [dict(zip(columns, row)) for row in zip(*columns.values())] == [
+        space.labels(tuple(c)) for c in cells.tolist()
+    ]
+    assert space.cells({"channel": [], "offer": [], "segment": []}).shape == (0, 3)
+    assert space.columns([]) == {"segment": [], "offer": [], "channel": []}
+
+
+def test_context_is_positions_in_the_order_given():
+    assert offers(context=["channel", "segment"]).context == offers(context=[2, 0]).context == (2, 0)
+    space = offers(context=["channel", "segment"])
+    assert space.given(segment="old", channel="mail") == (0, 1)
+    policy = tb.VectorizedUCB(space.shape, context=space.context, seed=0)
+    chosen = space.labels(policy.ask(space.given(segment="old", channel="sms")))
+    assert (chosen["segment"], chosen["channel"]) == ("old", "sms")
+    assert repr(space) == "Space(segment: 2 (context), offer: 3, channel: 2 (context))"
+
+
+def test_rules_are_partial_cells():
+    space = offers(context=["segment"])
+    space.forbid(offer="video", channel="sms")
+    space.forbid({"channel": "sms"}, offer="video")  # the same again
+    space.forbid(offer="b")
+    assert space.forbidden == ({1: 2, 2: 1}, {1: 1})
+    space.forbidden[0][1] = 0  # a copy
+    assert space.forbidden == ({1: 2, 2: 1}, {1: 1})
+    other = offers(context=["segment"])
+    other.forbid(offer="b")
+    assert other != space
+    other.forbid(channel="sms", offer="video")
+    assert other == space
+    assert Space.from_state(space.state()) == space
+    assert repr(space) == "Space(segment: 2 (context), offer: 3, channel: 2; 2 forbidden)"
+    assert space.allowed(offer=["video", "a"]) == {1: [2, 0]}
+
+
+def test_levels_come_later_without_moving_the_others():
+    space = offers()
+    before = space.labels((1, 2, 1))
+    assert space.add_level("offer", "summer") == 3
+    assert space.shape == (2, 4, 2)
+    assert space.labels((1, 2, 1)) == before
+    assert space.cell(segment="new", offer="summer", channel="mail") == (0, 3, 0)
+    with pytest.raises(ValueError, match="'summer' already"):
+        space.add_level("offer", "summer")
+
+
+def test_copies_are_apart():
+    space = offers()
+    for other in (copy.deepcopy(space), pickle.loads(pickle.dumps(space))):
+        other.add_level("offer", "new")
+        other.forbid(offer="a")
+        assert (space.shape, space.forbidden) == ((2, 3, 2), ())
+
+
+@pytest.mark.parametrize(
+    ("modes", "context", "error", "words"),
+    [
+        (["a"], (), TypeError, "give the levels of each mode by name"),
+        ({}, (), ValueError, "modes is empty"),
+        ({3: ["a"]}, (), TypeError, "name 3; names are text"),
+        ({"": ["a"]}, (), TypeError, "names are text, and not empty"),
+        ({"a": []}, (), ValueError, "mode 'a' has no levels"),
+        ({"a": "xyz"}, (), TypeError, "are 'xyz'; give a list"),
+        ({"a": {"x", "y"}}, (), TypeError, "numbered in its order"),
+        ({"a": 5}, (), TypeError, "are 5; give a list"),
+        ({"a": [None, "x"]}, (), TypeError, "label None, of type NoneType"),
+        ({"a": [float("nan")]}, (), TypeError, "label nan.*not NaN"),
+        ({"a": [np.datetime64("NaT", "ns")]}, (), TypeError, "NaT"),
+        ({"a": [["x"]]}, (), TypeError, "of type list"),
+        ({"a": [b"x"]}, (), TypeError, "of type bytes"),
+        ({"a": ["x"], "b": ["y"]}, ["c"], ValueError, "'c' is no mode; the modes are"),
+        ({"a": ["x"], "b": ["y"]}, ["a", "b"], ValueError, "nothing is left to decide"),
+        ({"a": ["x"], "b": ["y"]}, ["a", "a"], ValueError, "twice"),
+        ({"a": ["x"], "b": ["y"]}, "a", TypeError, "give a list of modes"),
+        ({"a": ["x"], "b": ["y"]}, [7], ValueError, "does not exist"),
+    ],
+)
+def test_what_is_no_space_is_refused(modes, context, error, words):
+    with pytest.raises(error, match=words):
+        Space(modes, context)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "words"),
+    [
+        (lambda s: s.cell(segment="nwe", offer="a", channel="sms"), ValueError, "'nwe' is no level.*mean 'new'"),
+        (lambda s: s.cell(segment="new", ofer="a", channel="sms"), ValueError, "'ofer' is no mode.*mean 'offer'"),
+        (lambda s: s.cell(segment="new"), ValueError, "no label is given for 'offer', 'channel'"),
+        (lambda s: s.cell({"offer": "a"}, offer="a"), ValueError, "'offer' is given twice"),
+        (lambda s: s.cell(["new", "a", "sms"]), TypeError, "give labels by mode"),
+        (lambda s: s.cell(segment=["new"], offer="a", channel="sms"), TypeError, "of type list"),
+        (lambda s: s.given(offer="a"), ValueError, "'offer' is decided, not given; the context modes are"),
+        (lambda s: s.given(), ValueError, "no label is given for 'segment'"),
+        (lambda s: s.labels((0, 0)), ValueError, "has 2 levels"),
+        (lambda s: s.labels((0, 0, 2)), ValueError, "allowed are 0 to 1"),
+        (lambda s: s.columns([(0, 9, 0)]), ValueError, "in row 0, the level of mode 1 is 9"),
+        (
+            lambda s: s.cells({"segment": ["new"], "offer": ["a", "b"], "channel": ["sms"]}),
+            ValueError,
+            "as many of each",
+        ),
+        (lambda s: s.cells({"segment": ["new"]}), ValueError, "no label is given"),
+        (lambda s: s.forbid(), ValueError, "none of which is decided"),
+        (lambda s: s.forbid(segment="new"), ValueError, r"names \['segment'\], none of which is decided"),
+        (lambda s: s.allowed(offer="a"), TypeError, "give a list"),
+        (lambda s: s.allowed(offer=[]), ValueError, "no levels"),
+    ],
+)
+def test_wrong_requests_say_what_to_do(ask, error, words):
+    with pytest.raises(error, match=words):
+        ask(offers(context=["segment"]))
+
+
+def test_the_same_text_of_another_kind_is_suggested():
+    with pytest.raises(
+        ValueError, match=r"'7' is no level of mode 'hour', which has 0, .* 7 and 16 more: did you mean 7"
+    ):
+        Space({"hour": range(24)}).level("hour", "7")
+    with pytest.raises(ValueError, match="True is no level of mode 'a', which has 1, 2: give one of them"):
+        Space({"a": [1, 2]}).level("a", True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: None,
+        lambda state: {},
+        lambda state: state | {"levels": state["levels"][:1]},
+        lambda state: state | {"levels": [[None], *state["levels"][1:]]},
+        lambda state: state | {"levels": [[{"shell": "rm"}], *state["levels"][1:]]},
+        lambda state: state | {"context": [9]},
+        lambda state: state | {"forbidden": [[[-1, 0]]]},
+        lambda state: state | {"forbidden": [[[1, 99]]]},
+        lambda state: state | {"forbidden": [[[1, True]]]},
+        lambda state: state | {"forbidden": [[1, 2, 3]]},
+    ],
+)
+def test_damaged_states_are_refused(damage):
+    with pytest.raises(ValueError, match=r"no state of a space .*give what Space.state returned"):
+        Space.from_state(damage(offers().state()))
+
+
+def test_a_mode_may_have_any_name():
+    space = Space({"self": ["a"], "labels": ["b"], "time:3h": ["00-03"], "mode": ["c"]})
+    assert space.cell({"time:3h": "00-03"}, self="a", labels="b", mode="c") == (0, 0, 0, 0)
