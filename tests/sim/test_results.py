@@ -300,7 +300,7 @@ def test_results_of_other_versions_of_what_computes_are_not_mixed(changed, tmp_p
 
 def test_only_code_that_decides_numbers_is_part_of_a_digest():
     names = [name for part in digests._DECIDING for name, _ in digests._sources(resources.files("tensorbandits"), part)]
-    for name in ("tensor/gibbs.py", "policies/thompson.py", "sim/loop.py", "sim/jobs.py", "data/world.py"):
+    for name in ("tensor/gibbs.py", "policies/thompson.py", "sim/loop.py", "sim/jobs.py", "sim/log_world.py"):
         assert name in names
     for name in ("data/profile.py", "report.py", "sim/plots.py", "cli/demo.py", "paper/figure2.py"):
         assert name not in names
