@@ -35,11 +35,12 @@ from tensorbandits.sim import (
     simulate,
 )
 from tensorbandits.space import Space
-from tensorbandits.tensor import Tucker, complete
+from tensorbandits.tensor import Allowed, Tucker, complete
 
 __version__ = version("tensorbandits")
 
 __all__ = [
+    "Allowed",
     "ApproximateThompsonSampling",
     "Comparison",
     "Ledger",

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
+from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.tucker import Tucker
 
 
@@ -201,3 +202,26 @@ def test_cells_and_levels_are_checked():
             call((0, 3))
     with pytest.raises(ValueError, match="out of range"):
         env.best_mean((2,))
+
+
+@pytest.mark.parametrize("as_tucker", [False, True])
+def test_regret_is_against_the_best_allowed_cell(as_tucker):
+    mean = np.arange(24.0).reshape(2, 3, 4)
+    given = Tucker(mean, (np.eye(2), np.eye(3), np.eye(4))) if as_tucker else mean
+    env = TensorEnvironment(given, context=(0,))
+    allowed = Allowed({2: [0, 1]}, forbidden=[{1: 2, 2: 1}, {0: 1, 1: 2}])
+    assert env.best_mean((0,)) == 11.0
+    for _ in range(2):  # looked up the second time
+        assert env.best_mean((0,), allowed) == 8.0
+        assert env.best_mean((1,), allowed) == 17.0
+        assert env.best_mean((1,), {1: [0]}) == 15.0
+    assert env.regret((0, 1, 1)) == 6.0
+    assert env.regret((0, 1, 1), allowed) == 3.0
+    assert env.regret((0, 2, 0), allowed) == 0.0
+    assert env.best_mean((0,)) == 11.0
+    with pytest.raises(ValueError, match=r"cell \(1, 2, 0\) is not allowed"):
+        env.regret((1, 2, 0), allowed)
+    with pytest.raises(ValueError, match="no cell is allowed"):
+        env.best_mean((1,), Allowed({1: [2]}, forbidden=[{0: 1, 1: 2}]))
+    with pytest.raises(ValueError, match="allowed names mode 3"):
+        env.best_mean((1,), {3: [2]})

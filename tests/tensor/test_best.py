@@ -13,6 +13,10 @@ checked = settings(deadline=None, max_examples=150)  # the first example compile
 EPSILON = 2.0**-52
 
 
+def best_index(core, factors, fixed):
+    return Tucker(core, tuple(factors)).best(fixed)
+
+
 def gaussian(rng, n, r):
     return rng.standard_normal((n, r))
 
@@ -91,7 +95,7 @@ def first_of_equal_rows(cell, factors, fixed):
 
 def check(core, factors, fixed, exact):
     """Real rows leave no ties but of equal rows; whole numbers do, and all arithmetic with them is exact."""
-    cell = best.best_index(core, factors, fixed)
+    cell = best_index(core, factors, fixed)
     assert all(cell[j] == level for j, level in fixed.items())
     assert cell == first_of_equal_rows(cell, factors, fixed)
     if exact:
@@ -217,7 +221,7 @@ def test_where_the_cost_model_takes_qhull_the_arm_is_the_same(shape, rank):
     rng = np.random.default_rng(0)
     core, factors = rng.standard_normal(rank), [rng.standard_normal((n, r)) for n, r in zip(shape, rank)]
     for fixed in ({}, {1: 2}):
-        assert best.best_index(core, factors, fixed) == plain.best_index(core, factors, fixed)
+        assert best_index(core, factors, fixed) == plain.best_index(core, factors, fixed)
 
 
 def test_qhull_is_taken_for_many_rows_of_low_rank_only():
@@ -248,18 +252,18 @@ def test_hulls_in_the_plane_are_taken_for_many_cells_only():
 
 def test_the_lowest_level_where_levels_make_no_difference():
     factors = [np.arange(1.0, 31.0).reshape(15, 2), np.arange(1.0, 41.0).reshape(20, 2), np.eye(3)]
-    assert best.best_index(np.zeros((2, 2, 3)), factors, {}) == (0, 0, 0)
-    assert best.best_index(np.ones((2, 2, 3)), factors, {}) == (14, 19, 0)
+    assert best_index(np.zeros((2, 2, 3)), factors, {}) == (0, 0, 0)
+    assert best_index(np.ones((2, 2, 3)), factors, {}) == (14, 19, 0)
     factors[2][1] = 0.0
-    assert best.best_index(np.ones((2, 2, 3)), factors, {2: 1}) == (0, 0, 1)
-    assert best.best_index(-np.ones((2, 2, 3)), factors, {}) == (0, 0, 1)
+    assert best_index(np.ones((2, 2, 3)), factors, {2: 1}) == (0, 0, 1)
+    assert best_index(-np.ones((2, 2, 3)), factors, {}) == (0, 0, 1)
 
 
 def test_the_lowest_level_where_levels_make_no_difference_though_qhull_drops_it(qhull_always):
     factors = [np.random.default_rng(0).standard_normal((40, 3)) for _ in range(2)]
     factors[0][0] = factors[1][0] = 0.0
-    assert best.best_index(np.zeros((3, 3)), factors, {}) == (0, 0)
-    assert best.best_index(np.diag([1.0, 0.0, 0.0]), factors, {0: 0}) == (0, 0)
+    assert best_index(np.zeros((3, 3)), factors, {}) == (0, 0)
+    assert best_index(np.diag([1.0, 0.0, 0.0]), factors, {0: 0}) == (0, 0)
 
 
 def test_a_tensor_of_any_layout_and_type():

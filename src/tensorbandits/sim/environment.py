@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from tensorbandits.checks import (
     check_seed,
     check_shape,
 )
+from tensorbandits.tensor.allowed import Allowed, Levels
 from tensorbandits.tensor.tucker import Tucker, best_cell, values_at
 
 Floats = NDArray[np.float64]
@@ -89,6 +90,7 @@ class TensorEnvironment:
         self.family: str = _check_family(family, self.mean)
         self._tables = _context_tables(context_weights, self.context_modes, self.shape)
         self._best: dict[Cell, float] = {}
+        self._restricted: tuple[Allowed | None, dict[Cell, float]] = None, {}  # the same for what was allowed last
         # Far from each other, and from the numbers that paper_tensor draws with the same seed.
         source = np.random.PCG64(check_seed(seed))
         self._reward_rng, self._context_rng = (np.random.Generator(source.jumped(i)) for i in (1, 2))
@@ -114,17 +116,38 @@ class TensorEnvironment:
         """Return the mean reward of a cell."""
         return self._value(check_cell(cell, self.shape))
 
-    def best_mean(self, levels: Sequence[int] = ()) -> float:
-        """Return the largest mean reward given the context levels; it is looked for once per context cell."""
-        valid = check_levels(levels, self.context_modes, self.shape)
-        if valid not in self._best:
-            self._best[valid] = self._value(best_cell(self.mean, dict(zip(self.context_modes, valid, strict=True))))
-        return self._best[valid]
+    def best_mean(self, levels: Sequence[int] = (), allowed: Allowed | Mapping[int, Levels] | None = None) -> float:
+        """Return the largest mean reward of an allowed cell given the context levels.
 
-    def regret(self, cell: Sequence[int]) -> float:
-        """Return what a cell loses, in mean reward, to the best cell of the same context."""
-        valid = check_cell(cell, self.shape)
-        return self.best_mean([valid[mode] for mode in self.context_modes]) - self._value(valid)
+        It is looked for once per context; of what was allowed, the last is remembered.
+        """
+        valid = check_levels(levels, self.context_modes, self.shape)
+        return self._best_mean(valid, Allowed.of(allowed, self.shape))
+
+    def regret(self, cell: Sequence[int], allowed: Allowed | Mapping[int, Levels] | None = None) -> float:
+        """Return what a cell loses, in mean reward, to the best allowed cell of the same context.
+
+        A cell that is not allowed itself is refused: its regret against the allowed ones would mean nothing.
+        """
+        valid, checked = check_cell(cell, self.shape), Allowed.of(allowed, self.shape)
+        if checked is not None and not checked.permits(valid):
+            raise ValueError(
+                f"cell {valid} is not allowed, so it has no regret against the allowed cells; "
+                "give a cell that is allowed, or leave allowed out"
+            )
+        return self._best_mean(tuple(valid[mode] for mode in self.context_modes), checked) - self._value(valid)
+
+    def _best_mean(self, levels: Cell, allowed: Allowed | None) -> float:
+        """Return the largest mean of a checked request; a policy asks the same again and again."""
+        known = self._best
+        if allowed is not None:
+            if self._restricted[0] != allowed:
+                self._restricted = allowed, {}
+            known = self._restricted[1]
+        if levels not in known:
+            fixed = dict(zip(self.context_modes, levels, strict=True))
+            known[levels] = self._value(best_cell(self.mean, fixed, allowed))
+        return known[levels]
 
     def _value(self, cell: Cell) -> float:
         if isinstance(self.mean, np.ndarray):

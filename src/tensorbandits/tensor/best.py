@@ -10,12 +10,13 @@ level of a mode makes no difference. Of different cells that happen to have the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell
+from tensorbandits.tensor.allowed import Allowed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,43 +34,72 @@ _QHULL = {
 # The search takes so much for each cell and rank of the innermost mode, and for each combination of all other modes.
 _CELL, _COMBINATION = 0.7e-4, 14e-3
 _PLANAR = 10  # about as many rows are left of a mode of rank 2
+_NONE = np.zeros(0, dtype=np.int64)
 _QUICK = 100.0  # qhull takes longer
 
 
-def best_index(core: Floats, factors: Sequence[Floats], fixed: Mapping[int, int]) -> Cell:
-    """Return the cell of the largest entry of ``core x_1 factors[0] ..`` among those with the given levels.
-
-    >>> best_index(np.ones((1, 1)), [np.array([[1.0], [-2.0]]), np.array([[3.0], [-4.0], [3.0]])], {})
-    (1, 1)
-    >>> best_index(np.ones((1, 1)), [np.array([[1.0], [-2.0]]), np.array([[3.0], [-4.0], [3.0]])], {0: 0})
-    (0, 0)
-    """
-    sizes = np.array([len(U) for U in factors], dtype=np.int64)
-    ranks = np.array(core.shape, dtype=np.int64)
-    levels = np.array([fixed.get(j, -1) for j in range(len(factors))], dtype=np.int64)
-    rows = np.concatenate([np.ravel(U) for U in factors], dtype=np.float64)
-    flat = np.array(core, dtype=np.float64, order="C").ravel()  # a copy: read-only arrays would be compiled for anew
-    return best_packed(flat, rows, sizes, ranks, levels)
-
-
-def best_packed(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints) -> Cell:
-    """Return the cell of the largest entry of a packed tensor.
+def best_packed(
+    core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, allowed: Allowed | None = None
+) -> Cell:
+    """Return the cell of the largest entry of a packed tensor, among those that are allowed.
 
     ``core`` is flat, ``rows`` holds the factors one after the other, both in C order and contiguous. ``sizes``,
-    ``ranks`` and ``fixed`` have one number for each mode; ``fixed`` is -1 for a free mode.
+    ``ranks`` and ``fixed`` have one number for each mode; ``fixed`` is -1 for a free mode. ``allowed`` was checked
+    against the sizes.
+
+    >>> sizes, ranks, rows = np.array([2, 3]), np.array([1, 1]), np.array([1.0, -2.0, 3.0, -4.0, 3.0])
+    >>> best_packed(np.ones(1), rows, sizes, ranks, np.array([-1, -1]))
+    (1, 1)
+    >>> best_packed(np.ones(1), rows, sizes, ranks, np.array([-1, -1]), Allowed.of({0: [0]}, (2, 3)))
+    (0, 0)
     """
+    cell = np.empty(sizes.size, np.int64)
+    if allowed is None:
+        _best(core, rows, sizes, ranks, fixed, cell)
+    else:
+        _best_allowed(core, rows, sizes, ranks, fixed, allowed, cell)
+    return tuple(cell.tolist())
+
+
+def _best(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, cell: Ints) -> None:
+    """Write the cell of the largest entry to ``cell`` (d,)."""
     from tensorbandits.tensor import _best_kernels
 
-    cell = np.empty(sizes.size, np.int64)
     kept = _reduce(rows, sizes.tolist(), ranks.tolist(), fixed.tolist())
     if not kept:
         _best_kernels.best_index(core, rows, sizes, ranks, fixed, cell)
-        return tuple(cell.tolist())
+        return
     _best_kernels.best_index(core, *_take(rows, sizes, ranks, kept), ranks, fixed, cell)
     for j, index in kept.items():
         cell[j] = index[cell[j]]
     _best_kernels.settle(core, rows, sizes, ranks, fixed, cell)
-    return tuple(cell.tolist())
+
+
+def _best_allowed(
+    core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, allowed: Allowed, cell: Ints
+) -> None:
+    """Write the best allowed cell to ``cell`` (d,): the best of the allowed levels if no rule forbids it."""
+    from tensorbandits.tensor import _allowed_kernels
+
+    levels = fixed.tolist()
+    allowed.check_fixed(levels)
+    open_modes = {j: index for j, index in allowed.kept.items() if levels[j] < 0}
+    if open_modes:
+        fewer, counts = _take(rows, sizes, ranks, open_modes)
+        _best(core, fewer, counts, ranks, fixed, cell)
+        for j, index in open_modes.items():
+            cell[j] = index[cell[j]]
+    else:
+        _best(core, rows, sizes, ranks, fixed, cell)
+    if allowed.permits(tuple(cell.tolist())):
+        return
+    free, edges = allowed.free, _NONE
+    counts = np.array([len(index) for index in free])
+    if not _allowed_kernels.best_allowed(
+        *(core, rows, sizes, ranks, fixed, np.concatenate(free), counts, edges, np.zeros_like(counts)),
+        *(allowed.opened, allowed.rules.table, cell),
+    ):
+        raise allowed.nothing_left(levels)
 
 
 def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) -> dict[int, Ints]:

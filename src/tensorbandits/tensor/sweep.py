@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.best import best_packed
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
@@ -54,9 +55,9 @@ class Model:
         """Return an independent copy."""
         return Model(self.shape, self.rank, self.rows.copy(), self.core.copy(), self.offset)
 
-    def best(self, fixed: Ints) -> Cell:
-        """Return the cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
-        return best_packed(self.core, self.rows, self.dims[0], self.dims[1], fixed)
+    def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
+        """Return the allowed cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
+        return best_packed(self.core, self.rows, self.dims[0], self.dims[1], fixed, allowed)
 
     def _split(self, rows: Floats) -> list[Floats]:
         ends = np.cumsum(self.dims[0] * self.dims[1])[:-1]

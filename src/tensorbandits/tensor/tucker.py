@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.checks import Cell, check_cells, check_level
-from tensorbandits.tensor.best import best_index
+from tensorbandits.tensor.allowed import Allowed, Levels
+from tensorbandits.tensor.best import best_packed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,12 +60,21 @@ class Tucker:
             cells = check_cells(cells, self.shape)
         return np.asarray(outer_rows(self.factors, cells) @ self.core.ravel()) + self.offset
 
-    def best(self, fixed: Mapping[int, int] | None = None) -> Cell:
-        """Return the cell of largest value among those with the given levels.
+    def best(
+        self, fixed: Mapping[int, int] | None = None, allowed: Allowed | Mapping[int, Levels] | None = None
+    ) -> Cell:
+        """Return the cell of largest value among those with the given levels that are allowed.
 
-        Of equal rows the lowest level is taken; of different cells that have the same value it may be any.
+        Of equal rows the lowest level is taken; of different cells that have the same value it may be any, as it may
+        where combinations are forbidden. ``ValueError`` if no cell is allowed.
         """
-        return best_index(self.core, self.factors, _check_fixed(fixed, self.shape))
+        shape = self.shape
+        given = _check_fixed(fixed, shape)
+        rows = np.concatenate([np.ravel(U) for U in self.factors], dtype=np.float64)
+        core = np.array(self.core, dtype=np.float64, order="C").ravel()  # read-only ones would be compiled for anew
+        levels = np.array([given.get(j, -1) for j in range(len(shape))], dtype=np.int64)
+        sizes, ranks = np.array(shape, dtype=np.int64), np.array(self.rank, dtype=np.int64)
+        return best_packed(core, rows, sizes, ranks, levels, Allowed.of(allowed, shape))
 
 
 def _check_fixed(fixed: Mapping[int, int] | None, shape: Cell) -> dict[int, int]:
@@ -77,18 +87,30 @@ def _check_fixed(fixed: Mapping[int, int] | None, shape: Cell) -> dict[int, int]
     return {j: check_level(fixed[mode], shape[j], f"the fixed level of mode {j}") for mode, j in modes.items()}
 
 
-def best_cell(tensor: Tucker | Floats, fixed: Mapping[int, int] | None = None) -> Cell:
-    """Return the best cell of a Tucker tensor or of a full array, given fixed context levels.
+def best_cell(
+    tensor: Tucker | Floats,
+    fixed: Mapping[int, int] | None = None,
+    allowed: Allowed | Mapping[int, Levels] | None = None,
+) -> Cell:
+    """Return the best allowed cell of a Tucker tensor or of a full array, given fixed context levels.
 
     >>> best_cell(np.array([[1.0, 2.0], [4.0, 3.0]]), {0: 0})
     (0, 1)
+    >>> best_cell(np.array([[1.0, 2.0], [4.0, 3.0]]), allowed={1: [1]})
+    (1, 1)
     """
     if isinstance(tensor, Tucker):
-        return tensor.best(fixed)
-    fixed = _check_fixed(fixed, tensor.shape)
-    index = tuple(fixed.get(j, slice(None)) for j in range(tensor.ndim))
-    free = iter(np.unravel_index(int(tensor[index].argmax()), tensor[index].shape))
-    return tuple(fixed[j] if j in fixed else int(next(free)) for j in range(tensor.ndim))
+        return tensor.best(fixed, allowed)
+    given, shape = _check_fixed(fixed, tensor.shape), tensor.shape
+    values = tensor[tuple(given.get(j, slice(None)) for j in range(len(shape)))]
+    checked = Allowed.of(allowed, shape)
+    if checked is not None:
+        mask = checked.mask(shape, given)
+        if not mask.any():
+            raise checked.nothing_left([given.get(j, -1) for j in range(len(shape))])
+        values = np.where(mask, values, -np.inf)
+    free = iter(np.unravel_index(int(values.argmax()), values.shape))
+    return tuple(given[j] if j in given else int(next(free)) for j in range(len(shape)))
 
 
 def values_at(tensor: Tucker | Floats, cells: Ints) -> Floats:
