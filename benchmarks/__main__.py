@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -14,9 +15,11 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import beside, claims, logs, regret, report, rounds, scale
+from benchmarks import beside, claims, logs, regret, rounds, scale
+from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
+from tensorbandits.report import Section
 
 SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims)}
 Suite = StrEnum("Suite", list(SUITES))
@@ -55,16 +58,21 @@ def main(
     for folder in (out, docs):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise typer.BadParameter(f"{folder} is a file; name a folder for the report")
-    options = Options(quick, replications, slow_replications, rounds_, seed, only)
-    try:
-        plans = {suite.NAME: suite.plan(options) for suite in chosen}
+    options = Options(quick, "", replications, slow_replications, rounds_, seed, only)
+    try:  # before anything is measured, so that a mistake is known at once
+        plans = {suite.NAME: suite.choose(options) if suite is regret else suite.plan(options) for suite in chosen}
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     try:
-        _run(chosen, plans, options, out, docs, fresh, jobs, machine)
+        start = perf_counter()
+        chapters = [_measure(suite, plans[suite.NAME], options, out, fresh, jobs) for suite in chosen]
+        line = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+        path = write_all(chapters, out, docs, line=line, word=machine, quick=quick, seconds=perf_counter() - start)
     except KeyboardInterrupt:
         typer.echo(f"\ninterrupted; what was measured is kept in {out}: the same command goes on from there", err=True)
         raise typer.Exit(code=130) from None
+    Console().print(Markdown(path.read_text(encoding="utf-8"))) if sys.stdout.isatty() else print(path.read_text())
+    Console(stderr=True).print(f"written to {path}, with report.html, results.json and figures beside it")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -76,30 +84,21 @@ def _flags(names: list[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
-def _run(
-    chosen: list[ModuleType],
-    plans: dict,
-    options: Options,
-    out: Path,
-    docs: Path | None,
-    fresh: bool,
-    jobs: int,
-    word: str,
-) -> None:
-    console, start = Console(stderr=True), perf_counter()
-    if claims in chosen and scale not in chosen and not options.quick:  # some claims are about its measurements
-        run_all(scale, scale.plan(options), Store(out, scale.NAME, fresh), jobs, console)
-    sections = []
-    for suite in chosen:
-        store = Store(out, suite.NAME, fresh)
-        run_all(suite, plans[suite.NAME], store, jobs, console)
-        sections.append(suite.section(store, options))
-    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
-    for folder in dict.fromkeys(filter(None, (out, docs))):
-        seconds = perf_counter() - start
-        path = report.write(sections, folder, command=command, word=word, quick=options.quick, seconds=seconds)
-    Console().print(Markdown(path.read_text(encoding="utf-8"))) if sys.stdout.isatty() else print(path.read_text())
-    console.print(f"written to {path}, with results.json and figures beside it")
+def _measure(suite: ModuleType, wanted: list, options: Options, out: Path, fresh: bool, jobs: int) -> Chapter:
+    """Measure what is missing of a suite, and return its chapter."""
+    console = Console(stderr=True)
+    if suite is regret:
+        folder = out / regret.NAME
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        comparison = regret.run(options, folder, jobs)
+        parts, data = regret.section(comparison, options)
+        return Chapter(regret.NAME, Section(regret.TITLE, parts), data, sum(run.seconds for run in comparison.runs))
+    if suite is claims and not options.quick:  # some claims are about measurements of that suite
+        run_all(scale, scale.plan(options), Store(out, scale.NAME), jobs, console)
+    store = Store(out, suite.NAME, fresh)
+    run_all(suite, wanted, store, jobs, console)
+    return chapter(suite, suite.section(store, options), store, wanted)
 
 
 if __name__ == "__main__":

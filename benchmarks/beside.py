@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 
 from benchmarks import figures, peers
 from benchmarks.peers import NOISE, PEERS, RANK, ROUNDS, SIGNAL, Peer
-from benchmarks.report import Section, dash, finish, number, table
+from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
-from benchmarks.timing import make, warm_up_all
+from benchmarks.timing import POLICIES, make, warm_up_all
+from tensorbandits.evidence import amount
+from tensorbandits.report import Part, Picture, Table, Text
 
 NAME, MODULE = "peers", "beside"
 ALONE = False
@@ -23,22 +26,14 @@ TITLE = "Beside other libraries"
 SIZES, REPLICATIONS = (10, 15), 10
 BUDGET = 100.0  # seconds of processor time per line and size; one replication is run in any case
 QUICK_SIZES, QUICK_ROUNDS = (10,), 300
-
-
-def _ours(key: str, label: str) -> Peer:
-    return Peer(key, "tensorbandits", label, "Its defaults.", _maker(key))
+_CAPTION = "Final regret against time per round, our policies filled, other libraries hollow; lower left is better"
 
 
 def _maker(key: str) -> Callable[..., Any]:
     return lambda shape, rounds, seed: make(key, shape, RANK, rounds, seed)
 
 
-OURS = {
-    "thompson": _ours("thompson", "Thompson sampling"),
-    "ensemble": _ours("ensemble", "ensemble sampling"),
-    "elimination": _ours("elimination", "elimination"),
-    "ucb": _ours("ucb", "vectorized UCB"),
-}
+OURS = {key: Peer(key, "tensorbandits", label, "Its defaults.", _maker(key)) for key, label in POLICIES.items()}
 PLAYERS: dict[str, Peer] = OURS | PEERS
 
 
@@ -84,19 +79,22 @@ def measure(settings: Settings) -> Result:
     return result | {"processor_seconds": process_time() - start}
 
 
-def section(store: Store, options: Options) -> Section:
+def section(store: Store, options: Options) -> Findings:
     wanted = plan(options)
     rounds, sizes = wanted[0]["rounds"], sorted({case["p"] for case in wanted})
-    command = "```console\npython -m benchmarks peers" + (" --quick" if options.quick else "") + "\n```"
-    parts = [
-        f"The paper's problem (w = {SIGNAL:g}, noise {NOISE:g}, rank {RANK}), {rounds:,} rounds; replication i plays "
-        f"on the tensor of seed i. {'One replication' if options.quick else f'Up to {REPLICATIONS} replications'}, as "
-        f"many as fit into {BUDGET:g} seconds of processor time per line, at least one. Our policies have "
-        "their defaults; the rank is given to those that use it. Every setting of the other libraries was chosen at "
-        "p = 10 on other tensors (seeds 1000 to 1002), and not again at p = 15; `benchmarks/peers.py` says how each is "
-        "used, what was tried and what that lost. The effort was uneven, 4 to 7 settings each and about 30 for Vowpal "
-        "Wabbit with crossed features, and some choices lie at the edge of what was tried: do not read much into the "
-        "order of neighbouring lines. Sorted by regret; ours are bold."
+    parts: list[Part] = [
+        Text(
+            f"The paper's problem (w = {SIGNAL:g}, noise {NOISE:g}, rank {RANK}), {rounds:,} rounds; replication i "
+            "plays on the tensor of seed i. "
+            f"{'One replication' if options.quick else f'Up to {REPLICATIONS} replications'}, as many as fit into "
+            f"{BUDGET:g} seconds of processor time per line, at least one. Our policies have their defaults; the rank "
+            "is given to those that use it. Every setting of the other libraries was chosen at p = 10 on other "
+            "tensors (seeds 1000 to 1002), and not again at p = 15; `benchmarks/peers.py` says how each is used, what "
+            "was tried and what that lost. The effort was uneven, 4 to 7 settings each and about 30 for Vowpal Wabbit "
+            "with crossed features, and some choices lie at the edge of what was tried: do not read much into the "
+            "order of neighbouring lines. Sorted by regret; ours are bold."
+        ),
+        command(NAME, *options.flags),
     ]
     data: list[dict[str, Any]] = []
     for p in sizes:
@@ -105,9 +103,11 @@ def section(store: Store, options: Options) -> Section:
         ]
         rows.sort(key=lambda row: (row["mean"] is None, row["mean"] or 0.0))
         data += rows
-        parts += [f"### {p} x {p} x {p} cells", command, _table(rows)]
-    parts.append("\n".join(f"- **{peer.label}**: {peer.how}" for peer in PEERS.values()))
-    return finish(Section(NAME, TITLE, parts, data, {"peers": figures.peers}), store, wanted)
+        parts += _table(rows, f"{p} x {p} x {p} cells")
+    parts.append(Text("\n".join(f"- **{peer.label}**: {peer.how}" for peer in PEERS.values())))
+    if any(row["mean"] is not None for row in data):
+        parts.append(Picture("peers", partial(figures.peers, data), _CAPTION))
+    return parts, data
 
 
 def _row(key: str, p: int, rounds: int, cases: list[Settings], store: Store) -> dict[str, Any]:
@@ -126,16 +126,16 @@ def _row(key: str, p: int, rounds: int, cases: list[Settings], store: Store) -> 
     return row
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _table(rows: list[dict[str, Any]], caption: str) -> list[Part]:
     lines, notes = [], []
     for row in rows:
         if row["mean"] is None:
             notes.append(f"- {row['name']}: {row['note']}.")
-        error = dash if row["standard_error"] is None else number(row["standard_error"])
+        error = dash if row["standard_error"] is None else amount(row["standard_error"])
         name = (
             f"**{row['name']}**" if row["ours"] else f"{row['name']} ({row['version']})" if row["mean"] else row["name"]
         )
-        numbers = [dash if row[k] is None else number(row[k]) for k in ("mean", "microseconds")]
+        numbers = [dash if row[k] is None else amount(row[k]) for k in ("mean", "microseconds")]
         lines.append([name, str(row["replications"]), numbers[0], error, numbers[1]])
     header = ["policy", "replications", "mean final regret", "standard error", "microseconds per round"]
-    return table(header, lines) + ("\n\n" + "\n".join(notes) if notes else "")
+    return [Table(header, lines, caption), *([Text("\n".join(notes))] if notes else [])]

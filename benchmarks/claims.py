@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measured, scale
-from benchmarks.report import Section, dash, finish, number, table
+from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
+from tensorbandits.evidence import amount, decide, student
+from tensorbandits.report import Part, Table, Text
 
 NAME = MODULE = "claims"
 ALONE = True
@@ -38,12 +40,16 @@ SIZE = ("p", "rounds", "later", "times")  # settings that say at which size some
 
 @dataclass(frozen=True)
 class Claim:
-    """A number that must be at most or at least a bound; without a bound it is only reported."""
+    """A number that must be at most or at least a bound; without a bound it is only reported.
+
+    ``value`` may give a number, which is judged as it was measured, or an array of one per seed, whose mean is judged
+    by its 95 % interval.
+    """
 
     group: str
     text: str
     source: str  # what is measured
-    value: Callable[[Any], float | None]
+    value: Callable[[Any], float | np.ndarray]
     most: float | None = None
     least: float | None = None
     unit: str = ""
@@ -54,13 +60,22 @@ class Claim:
             return f"at most {self.show(self.most)}"
         return f"at least {self.show(self.least)}" if self.least is not None else dash
 
-    def show(self, value: float) -> str:
-        return f"{value:.1%}" if self.unit == "%" else f"{number(value)} {self.unit}".strip()
+    def show(self, value: float | np.ndarray) -> str:
+        if isinstance(value, np.ndarray):
+            mean, half = student(value)
+            return self.show(mean) if np.isnan(half) else f"{self.show(mean)} ± {self.show(half)}"
+        return f"{value:.1%}" if self.unit == "%" else f"{amount(value)} {self.unit}".strip()
 
-    def holds(self, value: float) -> bool | None:
+    def verdict(self, value: float | np.ndarray) -> str:
+        """``reported``, or what :mod:`tensorbandits.evidence` says of an interval, or whether the number is within."""
         if self.most is None and self.least is None:
-            return None
-        return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
+            return "reported"
+        if isinstance(value, np.ndarray):
+            mean, half = student(value)
+            interval = (mean - half, mean + half) if self.most is not None else (-mean - half, -mean + half)
+            return decide([interval], self.most if self.most is not None else -(self.least or 0.0))
+        within = value <= self.most if self.most is not None else value >= (self.least or 0.0)
+        return "holds" if within else "does not hold here"
 
 
 def _size(sizes: dict[int, Any], p: int, name: str) -> list[Any]:
@@ -87,7 +102,7 @@ CLAIMS = [
     Claim("c", "1000 x 1000 x 1000 cells: peak memory, of the worst seed",
           "scale", lambda s: max(_size(s, 1_000, "peak_megabytes")), most=600, unit="MB"),
     Claim("c", "1000 x 1000 x 1000 cells: the 1,000 rounds before 15,000, share of the best, mean of 5 seeds",
-          "scale", lambda s: float(np.mean(_size(s, 1_000, "last"))), least=0.9, unit="%"),
+          "scale", lambda s: np.array(_size(s, 1_000, "last")), least=0.9, unit="%"),
     Claim("c", "the same, of the worst seed",
           "scale", lambda s: min(_size(s, 1_000, "last")), least=0.85, unit="%"),
     Claim("d", "a round on 1000^3 cells over one on 100^3, where the sum of p_j is a tenth: rounds 4,001 to 5,000",
@@ -124,31 +139,32 @@ def label(settings: Settings) -> str:
     return str(settings["task"])
 
 
-def section(store: Store, options: Options) -> Section:
+def section(store: Store, options: Options) -> Findings:
     wanted = plan(options)
     found = {settings["task"]: (settings, store.get(settings)) for settings in wanted}
     sizes = None if options.quick else _sizes(store, options)
-    command = "```console\npython -m benchmarks claims" + (" --quick" if options.quick else "") + "\n```"
     verdicts = [_verdict(claim, found, sizes) for claim in CLAIMS]
     rows = [[f"{v['group']}. {v['claim']}", v["shown"], v["bound"], v["verdict"]] for v in verdicts]
-    parts = [
-        "Each number is measured in one run, in a process of its own; what is compared is timed in turns in the same "
-        "process, and medians are compared, but for elimination and ESTR, whose mean round after the exploration, "
-        "while more than one arm is left, is compared. Those about 1000 x 1000 x 1000 cells come from the "
-        "suite `scale`, which this command runs too.",
-        command,
-        table(["claim", "value", "required", "verdict"], rows),
+    parts: list[Part] = [
+        Text(
+            "Each number is measured in one run, in a process of its own; what is compared is timed in turns in the "
+            "same process, and medians are compared, but for elimination and ESTR, whose mean round after the "
+            "exploration, while more than one arm is left, is compared. Those about 1000 x 1000 x 1000 cells come "
+            "from the suite `scale`, which this command runs too; a mean of seeds is judged by its 95 % interval."
+        ),
+        command(NAME, *options.flags),
+        Table(["claim", "value", "required", "verdict"], rows),
     ]
     if options.quick:
-        parts.append("A quick run gives no verdict on what it did not measure at the stated size.")
+        parts.append(Text("A quick run gives no verdict on what it did not measure at the stated size."))
     others = Store(store.path.parent, "scale").others(scale.plan(options)) if sizes else 0
     if others:
-        parts.append(f"{others} of the measurements of `scale` come from other versions of the code.")
+        parts.append(Text(f"{others} of the measurements of `scale` come from other versions of the code."))
     message = (found.get("compile") or (None, None))[1]
     if message:
-        parts.append(f"Shown at first use: `{message['message']}`")
+        parts.append(Text(f"Shown at first use: `{message['message']}`"))
     results = {task: result for task, (_, result) in found.items() if result is not None}
-    return finish(Section(NAME, TITLE, parts, {"verdicts": verdicts, "measured": results}), store, wanted, alone=ALONE)
+    return parts, {"verdicts": verdicts, "measured": results}
 
 
 def _sizes(store: Store, options: Options) -> dict[int, list[Result]] | None:
@@ -164,15 +180,12 @@ def _verdict(claim: Claim, found: dict[str, Any], sizes: Any) -> dict[str, Any]:
     settings, result = ({}, sizes) if claim.source == "scale" else found.get(claim.source, ({}, None))
     value = None if result is None else claim.value(result)
     full = FULL.get(claim.source, {})
-    stated = all(settings.get(name) == full[name] for name in SIZE if name in full)
-    holds = claim.holds(value) if value is not None and stated else None
-    size = ", ".join(f"{name} = {settings[name]:,}" for name in SIZE if name in settings)
     if value is None:
         verdict = "not measured"
-    elif not stated:
-        verdict = f"none: measured at {size}"
+    elif all(settings.get(name) == full[name] for name in SIZE if name in full):
+        verdict = claim.verdict(value)
     else:
-        verdict = {True: "holds", False: "**does not hold**", None: "reported"}[holds]
-    shown = dash if value is None else claim.show(value)
-    facts = {"group": claim.group, "claim": claim.text, "value": value, "shown": shown, "bound": claim.bound}
-    return facts | {"holds": holds, "verdict": verdict}
+        verdict = "none: measured at " + ", ".join(f"{name} = {settings[name]:,}" for name in SIZE if name in settings)
+    number = None if value is None else float(np.mean(value))
+    facts = {"group": claim.group, "claim": claim.text, "value": number, "bound": claim.bound, "verdict": verdict}
+    return facts | {"shown": dash if value is None else claim.show(value)}

@@ -1,6 +1,6 @@
-"""Figures of the benchmarks, each drawn from a section's numbers; it returns its caption, or None without numbers.
+"""Figures of the benchmarks, each drawn from a suite's numbers, in the library's colours.
 
-Colours are Okabe and Ito's, told apart with any colour vision; markers serve print in black and white.
+A policy has the colour that it has in the paper's figures; markers serve print in black and white.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import POLICIES
+from tensorbandits.sim.plots import COLOURS
 
 if TYPE_CHECKING:  # otherwise imported where it is used: measurements need none of it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
-LOOK = {name: (COLOURS[i], MARKERS[i]) for i, name in enumerate(POLICIES)}
+LOOK = {name: (COLOURS[i % 7], MARKERS[i % 7]) for i, name in enumerate(POLICIES)}
 Data = list[dict[str, Any]]
 
 
@@ -59,11 +59,9 @@ def _line(axes: Axes, policy: str, x: list[float], y: list[float], *, twin: bool
     )
 
 
-def rounds(data: Data, path: Path) -> str | None:
+def rounds(data: Data, path: Path) -> None:
     """Time per round against the round, p = 15, d = 3, r = 2."""
     cases = [c for c in data if (c["settings"]["p"], c["settings"]["order"], c["settings"]["rank"]) == (15, 3, 2)]
-    if not any(case["points"] for case in cases):
-        return None
     figure, (axes,) = _axes()
     for case in cases:
         policy = case["settings"]["policy"]
@@ -75,7 +73,6 @@ def rounds(data: Data, path: Path) -> str | None:
     axes.set_title("15 x 15 x 15 cells, rank 2", fontsize=11)
     _legend(figure, axes, twin=True)
     figure.savefig(path, dpi=150)
-    return "Microseconds per round against the round, for each policy and its plain twin, on 15 x 15 x 15 cells"
 
 
 def _columns(points: Data, name: str) -> tuple[list[float], list[float]]:
@@ -83,11 +80,9 @@ def _columns(points: Data, name: str) -> tuple[list[float], list[float]]:
     return [point["round"] for point in chosen], [point[name] for point in chosen]
 
 
-def sizes(data: Data, path: Path) -> str | None:
+def sizes(data: Data, path: Path) -> None:
     """Time per round against p, d = 3, r = 2, at the last round that most cases have."""
     cases = [c for c in data if (c["settings"]["order"], c["settings"]["rank"]) == (3, 2) and c["points"]]
-    if not cases:
-        return None
     at, working = _shared_round(cases), _working_round(cases)
     figure, (axes,) = _axes()
     for policy in POLICIES:
@@ -109,7 +104,6 @@ def sizes(data: Data, path: Path) -> str | None:
     axes.set_title(f"p x p x p cells, rank 2, at round {at:,}{note}", fontsize=11)
     _legend(figure, axes, twin=True)
     figure.savefig(path, dpi=150)
-    return f"Microseconds per round against the size, for each policy and its plain twin, at round {at:,}"
 
 
 def _shared_round(cases: Data) -> int:
@@ -125,12 +119,10 @@ def _working_round(cases: Data) -> int | None:
     return max(sorted(timed, reverse=True), key=timed.count, default=None)
 
 
-def scale(data: dict[str, Any], path: Path) -> str | None:
+def scale(data: Data, path: Path) -> None:
     """Share of the best by round, the mean over seeds with a band from the least to the most."""
-    if not data["sizes"]:
-        return None
     figure, (axes,) = _axes()
-    for size, colour, marker in zip(data["sizes"], COLOURS, MARKERS):
+    for size, colour, marker in zip(data, COLOURS, MARKERS):
         shares = np.array([run["share"] for run in size["runs"]])
         at, mean = size["runs"][0]["share_at"], shares.mean(axis=0)
         every = max(1, len(at) // 12)
@@ -143,12 +135,11 @@ def scale(data: dict[str, Any], path: Path) -> str | None:
     axes.set(xlabel="round", ylabel="last 1,000 rounds, % of the best cell's reward", xlim=(0, None))
     axes.set_ylim(top=102)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    seeds = max(len(size["runs"]) for size in data["sizes"])
+    seeds = max(len(size["runs"]) for size in data)
     band = f", the mean and the range of {seeds} seeds" if seeds > 1 else ""
     axes.set_title(f"Thompson sampling, rank 2, signal 0.5, noise 1{band}", fontsize=11)
     _legend(figure, axes)
     figure.savefig(path, dpi=150)
-    return "Share of the best cell's reward by round, for three sizes, with the range over seeds"
 
 
 def _ticks(axes: Axes) -> None:
@@ -161,11 +152,9 @@ def _ticks(axes: Axes) -> None:
         axis.set_major_formatter("{x:,.0f}")
 
 
-def peers(data: Data, path: Path) -> str | None:
+def peers(data: Data, path: Path) -> None:
     """Final regret against time per round; one panel per size, ours filled, numbered as in the legend."""
     shown = [row for row in data if row.get("mean") is not None]
-    if not shown:
-        return None
     sizes_ = sorted({row["p"] for row in shown})
     names = list(dict.fromkeys(row["name"] for row in shown))
     figure, panels = _axes(5.2 * len(sizes_) + 1, 5.6, len(sizes_))
@@ -187,4 +176,3 @@ def peers(data: Data, path: Path) -> str | None:
     labels = [f"{name} (ours)" if name in ours else name for name in handles]
     figure.legend(handles.values(), labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
-    return "Final regret against time per round, our policies filled, other libraries hollow; lower left is better"

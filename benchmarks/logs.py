@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import Section, finish, number, table
+from benchmarks.report import Findings, command
 from benchmarks.run import ROOT, peak_megabytes, python
 from benchmarks.store import Options, Result, Settings, Store
+from tensorbandits.evidence import amount
+from tensorbandits.report import Part, Table, Text
 
 NAME = MODULE = "logs"
 ALONE = True
+ONE_CORE = False  # engines use every core, which a load average takes for other processes
 TITLE = "Logs: tens of millions of rows into a ledger"
 
 ROWS, QUICK_ROWS, REPEATS = 50_000_000, 2_000_000, 3
@@ -130,7 +133,7 @@ def _warm(path: Path) -> None:
             pass
 
 
-def section(store: Store, options: Options) -> Section:
+def section(store: Store, options: Options) -> Findings:
     wanted = plan(options)
     found = [(settings, result) for settings in wanted if (result := store.get(settings)) is not None]
     rows = wanted[0]["rows"]
@@ -140,19 +143,20 @@ def section(store: Store, options: Options) -> Section:
         if all(runs.values()):
             engines.append({"engine": engine, **{way: _best(runs[way]) for way in WAYS}})
     answers = {(result["cells"], *result["sums"]) for _, result in found}
-    parts = [
-        f"A Parquet file of {rows:,} rows (text, whole numbers, a time stamp, whole rewards; 50 x 40 x 7 cells, the "
-        f"7 being weekdays of the time) into a ledger by `from_log`, through a duckdb relation and a polars scan. "
-        "Beside it the engine's own query for count, sum and sum of squares by the same columns, without any check. "
-        f"Each in a process of its own, in turn, runs: {len(wanted) // 4}; the quickest counts. CPU seconds "
-        "are of all threads, and depend little on what else runs. "
-        + ("All gave the same sums." if len(answers) == 1 else "THE SUMS DIFFER."),
-        "```console\npython -m benchmarks logs" + (" --quick" if options.quick else "") + "\n```",
+    parts: list[Part] = [
+        Text(
+            f"A Parquet file of {rows:,} rows (text, whole numbers, a time stamp, whole rewards; 50 x 40 x 7 cells, "
+            "the 7 being weekdays of the time) into a ledger by `from_log`, through a duckdb relation and a polars "
+            "scan. Beside it the engine's own query for count, sum and sum of squares by the same columns, without "
+            f"any check. Each in a process of its own, in turn, runs: {len(wanted) // 4}; the quickest counts. CPU "
+            "seconds are of all threads, and depend little on what else runs. "
+            + ("All gave the same sums." if len(answers) == 1 else "THE SUMS DIFFER.")
+        ),
+        command(NAME, *options.flags),
         _table(rows, engines),
     ]
     data = {"rows": rows, "engines": engines, "same_sums": len(answers) == 1}
-    # Not as one that runs alone: engines use every core, which a load average takes for other processes.
-    return finish(Section(NAME, TITLE, parts, data), store, wanted)
+    return parts, data
 
 
 def _best(runs: list[Result]) -> Result:
@@ -161,7 +165,7 @@ def _best(runs: list[Result]) -> Result:
     return quickest | {"cpu_seconds": least, "peak_megabytes": most}
 
 
-def _table(rows: int, engines: list[dict[str, Any]]) -> str:
+def _table(rows: int, engines: list[dict[str, Any]]) -> Table:
     header = [
         "engine",
         "from_log (s)",
@@ -185,13 +189,13 @@ def _table(rows: int, engines: list[dict[str, Any]]) -> str:
             f"{entry['from_log']['cpu_seconds']:.2f}",
             f"{entry['bare']['cpu_seconds']:.2f}",
             f"{entry['from_log']['cpu_seconds'] / entry['bare']['cpu_seconds']:.2f}",
-            number(entry["from_log"]["peak_megabytes"]),
-            number(entry["bare"]["peak_megabytes"]),
-            number(entry["bare"]["imports_megabytes"]),
+            amount(entry["from_log"]["peak_megabytes"]),
+            amount(entry["bare"]["peak_megabytes"]),
+            amount(entry["bare"]["imports_megabytes"]),
         ]
         for entry in engines
     ]
-    return table(header, lines)
+    return Table(header, lines)
 
 
 if __name__ == "__main__":

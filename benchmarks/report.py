@@ -1,45 +1,40 @@
-"""What is to be read: sections of Markdown, numbers as JSON, figures, and the page that they make."""
+"""What is to be read: a chapter per suite, written with the library's own report, and the numbers beside it as JSON."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.store import Settings, Store
-from tensorbandits.report import markdown_table as table
+from tensorbandits.report import Code, Part, Report, Section, Text, write
+from tensorbandits.sim.plan import software
 
-__all__ = ["Section", "dash", "duration", "finish", "number", "table", "whole", "write"]
-
-PACKAGES = ("tensorbandits", "numpy", "scipy", "numba")
 dash = "–"
 
 
-@dataclass
-class Section:
-    """One suite's part of the page. A figure is drawn from ``data`` by a function of it and of a path."""
+Findings = tuple[list[Part], Any]  # what a suite reports, and its numbers
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One suite's section of the page, its numbers, and how many seconds its measurements took."""
 
     name: str
-    title: str
-    parts: list[str]
+    section: Section
     data: Any
-    figures: dict[str, Callable[[Any, Path], str | None]] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float
 
 
-def whole(value: float | None) -> str:
-    """A number without decimals, or one with three digits if it is small."""
-    return dash if value is None else number(value)
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+def command(suite: str, *more: str) -> Code:
+    """The command that measures a suite."""
+    return Code(" ".join(["python", "-m", "benchmarks", suite, *more]))
 
 
 def duration(seconds: float) -> str:
@@ -48,73 +43,72 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def finish(section: Section, store: Store, wanted: Iterable[Settings], *, alone: bool = False) -> Section:
+def chapter(suite: Any, findings: Findings, store: Store, wanted: Iterable[Settings]) -> Chapter:
     """Add what is said of every suite: how much is of other code, whether times can be trusted, how long it took."""
-    listed = list(wanted)
-    others = store.others(listed)
-    section.seconds = store.seconds(listed)
+    listed, (said, data) = list(wanted), findings
+    others, seconds = store.others(listed), store.seconds(listed)
     if others:
-        section.parts.append(
-            f"{others} of these {len(listed)} measurements come from other versions of the code; `--fresh` renews them."
+        said.append(
+            Text(
+                f"{others} of these {len(listed)} measurements come from other versions of the code; `--fresh` renews."
+            )
         )
-    busy = store.busy(listed) if alone else 0
+    busy = store.busy(listed) if suite.ALONE and getattr(suite, "ONE_CORE", True) else 0
     if busy:
-        section.parts.append(
-            f"Other processes kept the machine busy during {busy} of these {len(listed)} measurements: their times are "
-            "too long, and ratios of times less certain."
+        said.append(
+            Text(
+                f"Other processes kept the machine busy during {busy} of these {len(listed)} measurements: their times "
+                "are too long, and ratios of times less certain."
+            )
         )
-    section.parts.append(f"These measurements took {duration(section.seconds)} in all.")
-    return section
+    said.append(Text(f"These measurements took {duration(seconds)} in all."))
+    return Chapter(suite.NAME, Section(suite.TITLE, said), data, seconds)
 
 
-def machine(word: str) -> str:
-    """What the numbers were measured on: never a host's name."""
-    return f"{os.cpu_count()}-core {word}, {platform.system()} on {platform.machine()}"
+def write_all(
+    chapters: Sequence[Chapter], folder: Path, docs: Path | None, *, line: str, word: str, quick: bool, seconds: float
+) -> Path:
+    """Write the report, as HTML and Markdown, and the numbers into a folder; return the Markdown's path.
 
-
-def versions() -> dict[str, str]:
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version()} | found
-
-
-def write(sections: list[Section], folder: Path, *, command: str, word: str, quick: bool, seconds: float) -> Path:
-    """Write the page, the numbers and the figures into a folder; return the page's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    ``docs`` gets the Markdown as ``index.md``, with its figures and numbers. ``line`` is the command line, ``word``
+    what to call the machine: never a host's name.
+    """
     facts = {
-        "command": command,
+        "command": line,
         "quick": quick,
-        "machine": machine(word),
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": versions(),
-        "seconds": round(sum(section.seconds for section in sections), 1),
+        "machine": f"{os.cpu_count()}-core {word}, {platform.system()} on {platform.machine()}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": software(),
+        "seconds": round(sum(chapter.seconds for chapter in chapters), 1),
     }
-    page = [_head(facts, seconds)]
-    for section in sections:
-        page += [f"## {section.title}", *section.parts]
-        for name, draw in section.figures.items():
-            caption = draw(section.data, folder / f"{name}.png")
-            if caption:
-                page.append(f"![{caption}]({name}.png)")
-    path = folder / "index.md"
-    path.write_text("\n\n".join(page) + "\n", encoding="utf-8")
-    numbers = facts | {section.name: section.data for section in sections}
+    sections = [_how(facts, seconds), *(chapter.section for chapter in chapters)]
+    _, page = write(Report("Benchmarks", sections), folder)
+    numbers = facts | {chapter.name: chapter.data for chapter in chapters}
     (folder / "results.json").write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return path
+    if docs is not None:
+        (docs / "figures").mkdir(parents=True, exist_ok=True)
+        shutil.copy(page, docs / "index.md")
+        shutil.copy(folder / "results.json", docs)
+        for figure in (folder / "figures").glob("*.png"):
+            shutil.copy(figure, docs / "figures")
+    return page
 
 
-def _head(facts: dict[str, Any], seconds: float) -> str:
+def _how(facts: dict[str, Any], seconds: float) -> Section:
     listed = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    lines = [
-        "# Benchmarks",
-        "",
-        f"Written by `{facts['command']}` on {facts['date']}, on a {facts['machine']}, with {listed}. "
-        f"The measurements took {duration(facts['seconds'])}; this run, which made those that were missing, "
-        f"{duration(seconds)}. All numbers are in [results.json](results.json).",
+    parts: list[Part] = [
+        Code(facts["command"]),
+        Text(
+            f"Written on {facts['date']}, on a {facts['machine']}, with {listed}. The measurements took "
+            f"{duration(facts['seconds'])}; this run, which made those that were missing, {duration(seconds)}. All "
+            "numbers are in `results.json`."
+        ),
     ]
     if facts["quick"]:
-        lines += [
-            "",
-            "This was a quick run: fewer rounds, sizes and replications, to see that everything works. "
-            "Its numbers are not to be quoted.",
-        ]
-    return "\n".join(lines)
+        parts.append(
+            Text(
+                "This was a quick run: fewer rounds, sizes and replications, to see that everything works. Its numbers "
+                "are not to be quoted."
+            )
+        )
+    return Section("How this was measured", parts)

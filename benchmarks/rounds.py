@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from benchmarks import figures
-from benchmarks.report import Section, dash, finish, table, whole
+from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import NOISE, POLICIES, SIGNAL, UNEVEN, game, per_round, warm_up, window
+from tensorbandits.evidence import amount
+from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.registry import records
+from tensorbandits.report import Part, Picture, Table, Text
 
 NAME = MODULE = "rounds"
 ALONE = True
@@ -20,12 +26,13 @@ FULL = {"checkpoints": [100, 1_000, 10_000, 100_000], "budget": 20.0, "twin_budg
 QUICK = {"checkpoints": [100, 1_000, 10_000], "budget": 2.0, "twin_budget": 0.3, "seed": 0}
 WORKING = 2_000  # a round at which elimination neither explores nor is done, at most of the sizes
 QUICK_SIZES = [SIZES[0], SIZES[1]]
+SAMPLING = [record.name for record in records() if issubclass(record.kind, ApproximateThompsonSampling)]
 
 
 def plan(options: Options) -> list[Settings]:
     sizes, ranks, how = (QUICK_SIZES, [], QUICK) if options.quick else (SIZES, RANKS, FULL)
     cases = [{"policy": policy} | size | how for policy in POLICIES for size in sizes]
-    cases += [{"policy": policy} | size | how for policy in ("thompson", "ensemble") for size in ranks]
+    cases += [{"policy": policy} | size | how for policy in SAMPLING for size in ranks]
     for case in cases:
         if case["policy"] == "elimination":
             case["checkpoints"] = sorted({*case["checkpoints"], WORKING})
@@ -82,51 +89,55 @@ def _twin(ours: Any, policy: str, budget: float) -> tuple[Any, dict[str, Any]]:
     return twin, {"twin": per_round(policy, twin.times[1:]), "twin_rounds": len(twin.times) - 1}
 
 
-def section(store: Store, options: Options) -> Section:
+def section(store: Store, options: Options) -> Findings:
     wanted = plan(options)
-    command = "python -m benchmarks rounds" + (" --quick" if options.quick else "")
-    parts = [_introduction(wanted[0])]
-    data = []
+    parts: list[Part] = [*map(Text, _introduction(wanted[0])), command(NAME, *options.flags)]
+    data: list[dict[str, Any]] = []
     for policy, name in POLICIES.items():
         cases = [(settings, store.get(settings)) for settings in wanted if settings["policy"] == policy]
         cases = [(settings, result) for settings, result in cases if result is not None]
         data += [{"settings": settings, **result} for settings, result in cases]
-        parts.append(_table(policy, name, cases, command))
-    drawings = {"rounds": figures.rounds, "sizes": figures.sizes}
-    return finish(Section(NAME, TITLE, parts, data, drawings), store, wanted, alone=ALONE)
+        parts += _table(name, cases)
+    if any(case["points"] for case in data):
+        twins = "for each policy and its plain twin"
+        words = f"Microseconds per round against the round, {twins}, on 15 x 15 x 15 cells"
+        parts.append(Picture("rounds", partial(figures.rounds, data), words))
+        parts.append(
+            Picture("sizes", partial(figures.sizes, data), f"Microseconds per round against the size, {twins}")
+        )
+    return parts, data
 
 
-def _introduction(settings: Settings) -> str:
+def _introduction(settings: Settings) -> tuple[str, str]:
     uneven = " and ".join(POLICIES[name] for name in UNEVEN)
     return (
         f"Microseconds that `ask` and `tell` take together, on the paper's problem (w = {SIGNAL:g}, noise {NOISE:g}, "
         f"seed {settings['seed']}), in the last 10 % of the rounds before the one named, at most 500: their median, "
         f"and for {uneven}, whose rounds are unlike each other, their mean. A run has {settings['budget']:g} seconds; "
         "a round it does not reach has a dash. Elimination and ESTR are given the last round as their horizon; "
-        f"elimination is looked at in round {WORKING:,} too, since at the others it may explore or be done.\n\n"
-        "*Plain* is a twin in NumPy that goes on from a copy of the same state, at the last round at which there is "
+        f"elimination is looked at in round {WORKING:,} too, since at the others it may explore or be done.",
+        "Plain is a twin in NumPy that goes on from a copy of the same state, at the last round at which there is "
         "one: for the sampling policies with the same draws, row by row; for epoch-greedy with completions from the "
-        "spectral start; for elimination and ESTR with a dense matrix over all cells and one rank-one change per pull."
+        "spectral start; for elimination and ESTR with a dense matrix over all cells and one rank-one change per pull.",
     )
 
 
-def _table(policy: str, name: str, cases: list[tuple[Settings, Result]], command: str) -> str:
+def _table(name: str, cases: list[tuple[Settings, Result]]) -> list[Part]:
     checkpoints = cases[0][0]["checkpoints"]
-    has_twin = policy != "ucb"
+    has_twin = any("twin" in point or "no_twin" in point for _, result in cases for point in result["points"])
     header = ["problem", *(f"round {checkpoint:,}" for checkpoint in checkpoints)]
     header += ["plain", "at round", "times faster"] if has_twin else []
     rows, notes = [], []
     for settings, result in cases:
         points = {point["round"]: point for point in result["points"]}
-        row = [problem(settings), *(whole(points.get(c, {}).get("microseconds")) for c in checkpoints)]
+        row = [problem(settings), *(amount(points.get(c, {}).get("microseconds", math.nan)) for c in checkpoints)]
         if "refused" in result:
             notes.append(f"- {problem(settings)}: refused. {result['refused']}")
         if has_twin:
             row += _twin_columns(result["points"])
             notes += [f"- {problem(settings)}: {reason}" for reason in _no_twin(result["points"])]
         rows.append(row)
-    parts = [f"### {name[0].upper()}{name[1:]}", f"```console\n{command}\n```", table(header, rows)]
-    return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
+    return [Table(header, rows, f"{name[0].upper()}{name[1:]}"), *([Text("\n".join(notes))] if notes else [])]
 
 
 def _no_twin(points: list[dict[str, Any]]) -> list[str]:
@@ -144,4 +155,4 @@ def _twin_columns(points: list[dict[str, Any]]) -> list[str]:
         return [dash] * 3
     last = timed[-1]
     ratio = last["twin"] / last["microseconds"]
-    return [whole(last["twin"]), f"{last['round']:,}", f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"]
+    return [amount(last["twin"]), f"{last['round']:,}", f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"]

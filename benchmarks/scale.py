@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 import tensorbandits as tb
 from benchmarks import figures
-from benchmarks.report import Section, dash, finish, number, table
+from benchmarks.report import Findings, command, dash
 from benchmarks.run import peak_megabytes
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import Game, warm_up
+from tensorbandits.evidence import amount
+from tensorbandits.report import Part, Picture, Table, Text
 
 NAME = MODULE = "scale"
 ALONE = True
@@ -75,38 +78,37 @@ def measure(settings: Settings) -> Result:
     }
 
 
-def section(store: Store, options: Options) -> Section:
+def section(store: Store, options: Options) -> Findings:
     wanted = plan(options)
     found = [(settings, result) for settings in wanted if (result := store.get(settings)) is not None]
     sizes = [
         {"p": p, "rounds": group[0][0]["rounds"], "runs": [{"seed": s["seed"], **r} for s, r in group]}
         for p, group in ((p, list(group)) for p, group in groupby(found, key=lambda pair: pair[0]["p"]))
     ]
-    command = "```console\npython -m benchmarks scale" + (" --quick" if options.quick else "") + "\n```"
     seeds = len({settings["seed"] for settings in wanted})
-    parts = [
-        f"Thompson sampling with its defaults, rank {RANK}, on the paper's tensors (w = {SIGNAL:g}, noise {NOISE:g}), "
-        f"seeds from {options.seed}, {seeds} in all, each run in a process of its own. The best is the "
-        f"mean reward of the best cell; what is averaged over the last {WINDOW:,} rounds are the mean rewards of the "
-        "cells played, without noise.",
-        command,
+    parts: list[Part] = [
+        Text(
+            f"Thompson sampling with its defaults, rank {RANK}, on the paper's tensors (w = {SIGNAL:g}, noise "
+            f"{NOISE:g}), seeds from {options.seed}, {seeds} in all, each run in a process of its own. The best is the "
+            f"mean reward of the best cell; what is averaged over the last {WINDOW:,} rounds are the mean rewards of "
+            "the cells played, without noise."
+        ),
+        command(NAME, *options.flags),
         _table(sizes),
-        "Time of a round as rounds go by, the median of each thousand (microseconds, the median over seeds):",
-        command,
         _by_round(sizes),
-        f"Rounds until the last {WINDOW:,} earned {ENOUGH:.0%} of the best, beside the number of parameters, "
-        "the sum of p_j r_j over the modes:",
-        command,
         _needed(sizes),
     ]
-    return finish(Section(NAME, TITLE, parts, {"sizes": sizes}, {"scale": figures.scale}), store, wanted, alone=ALONE)
+    if sizes:
+        words = "Share of the best cell's reward by round, for three sizes, with the range over seeds"
+        parts.append(Picture("scale", partial(figures.scale, sizes), words))
+    return parts, {"sizes": sizes}
 
 
 def values(size: dict[str, Any], name: str) -> list[Any]:
     return [run[name] for run in size["runs"]]
 
 
-def _table(sizes: list[dict[str, Any]]) -> str:
+def _table(sizes: list[dict[str, Any]]) -> Table:
     header = [
         "cells",
         "rounds",
@@ -120,28 +122,29 @@ def _table(sizes: list[dict[str, Any]]) -> str:
         [
             f"{size['p']:,} x {size['p']:,} x {size['p']:,}",
             f"{size['rounds']:,}",
-            number(float(np.median(values(size, "median")))),
-            number(float(np.mean(values(size, "mean")))),
-            number(max(values(size, "peak_megabytes"))),
+            amount(float(np.median(values(size, "median")))),
+            amount(float(np.mean(values(size, "mean")))),
+            amount(max(values(size, "peak_megabytes"))),
             f"{np.mean(values(size, 'last')):.1%}",
             f"{min(values(size, 'last')):.1%}",
         ]
         for size in sizes
     ]
-    return table(header, rows)
+    return Table(header, rows)
 
 
-def _by_round(sizes: list[dict[str, Any]]) -> str:
+def _by_round(sizes: list[dict[str, Any]]) -> Table:
     marks = [1_000, 2_000, 5_000, 10_000, 15_000]
     rows = []
     for size in sizes:
         blocks = np.median(np.array(values(size, "by_1000")), axis=0)
-        cells = [number(blocks[m // 1_000 - 1]) if m <= 1_000 * len(blocks) else dash for m in marks]
+        cells = [amount(blocks[m // 1_000 - 1]) if m <= 1_000 * len(blocks) else dash for m in marks]
         rows.append([f"{size['p']:,}^3", *cells])
-    return table(["cells", *(f"up to round {m:,}" for m in marks)], rows)
+    caption = "Time of a round as rounds go by, the median of each thousand (microseconds, the median over seeds)"
+    return Table(["cells", *(f"up to round {m:,}" for m in marks)], rows, caption)
 
 
-def _needed(sizes: list[dict[str, Any]]) -> str:
+def _needed(sizes: list[dict[str, Any]]) -> Table:
     rows = []
     for size in sizes:
         parameters = 3 * size["p"] * RANK
@@ -158,6 +161,9 @@ def _needed(sizes: list[dict[str, Any]]) -> str:
                 f"{len(reached)} of {len(size['runs'])}",
             ]
         )
-    return table(
-        ["cells", "parameters", "rounds (median)", "over seeds", "rounds per parameter", "seeds that got there"], rows
+    caption = (
+        f"Rounds until the last {WINDOW:,} earned {ENOUGH:.0%} of the best, beside the number of parameters, the sum "
+        "of p_j r_j over the modes"
     )
+    header = ["cells", "parameters", "rounds (median)", "over seeds", "rounds per parameter", "seeds that got there"]
+    return Table(header, rows, caption)

@@ -23,14 +23,20 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for; the last five are for the suite ``regret`` only."""
+    """What the command line asks for: the revision is for ``against``, what follows it for ``regret``."""
 
     quick: bool = False
+    commit: str = ""
     replications: int = 30
     slow_replications: int = 30
     rounds: int = 10_000
     seed: int = 0
     only: str = ""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a suite's command needs to be told of this."""
+        return ("--quick",) if self.quick else ()
 
 
 def key(settings: Settings) -> str:

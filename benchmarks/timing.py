@@ -11,36 +11,19 @@ from typing import Any
 import numpy as np
 
 import tensorbandits as tb
+from tensorbandits.policies.registry import find, records
 
 SIGNAL, NOISE = 0.5, 1.0
-POLICIES = {
-    "thompson": "Thompson sampling",
-    "ensemble": "ensemble sampling",
-    "epoch-greedy": "epoch-greedy",
-    "elimination": "elimination",
-    "estr": "ESTR",
-    "ucb": "UCB",
-}
+POLICIES = {record.name: record.label for record in records()}
 # Their rounds are unlike each other, so a median would leave out what is done in a few of them.
 UNEVEN = ("epoch-greedy", "elimination")
 
 
 def make(policy: str, shape: tuple[int, ...], rank: int, horizon: int, seed: int = 0, **arguments: Any) -> tb.Policy:
-    """Return a policy with its defaults."""
-    match policy:
-        case "thompson":
-            return tb.TensorThompsonSampling(shape, rank, seed=seed, **arguments)
-        case "ensemble":
-            return tb.TensorEnsembleSampling(shape, rank, seed=seed, **arguments)
-        case "epoch-greedy":
-            return tb.TensorEpochGreedy(shape, rank, seed=seed, **arguments)
-        case "elimination":
-            return tb.TensorElimination(shape, rank, horizon=horizon, seed=seed, **arguments)
-        case "estr":
-            return tb.MatricizedESTR(shape, rank, horizon=horizon, seed=seed, **arguments)
-        case "ucb":
-            return tb.VectorizedUCB(shape, seed=seed, **arguments)
-    raise ValueError(f"policy is {policy!r}; give one of {', '.join(POLICIES)}")
+    """Return a policy with its defaults, told the rank if it uses one."""
+    record = find(policy)
+    told = {"rank": rank} if record.takes("rank") else {}
+    return record.make(shape, horizon=horizon, seed=seed, **told, **arguments)
 
 
 @dataclass
