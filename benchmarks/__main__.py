@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import beside, claims, logs, regret, rounds, scale
+from benchmarks import against, beside, claims, logs, regret, rounds, scale
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
 from tensorbandits.report import Section
 
-SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims)}
+SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against)}
 Suite = StrEnum("Suite", list(SUITES))
 FOR_REGRET = ("replications", "slow_replications", "rounds", "seed", "only")
 
@@ -41,9 +41,10 @@ def main(
         int, typer.Option(min=0, help="regret, scale: seed of the first tensor; the next ones follow.")
     ] = 0,
     only: Annotated[str, typer.Option(help=f"regret: comma-separated, of {', '.join(regret.ENTRIES)}.")] = "",
+    commit: Annotated[str, typer.Option(help="against: the commit whose rounds are compared with.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
-    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims.
+    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
@@ -55,10 +56,12 @@ def main(
         raise typer.BadParameter(f"{_flags(given)} is for the suite regret, which is not among those named")
     if quick and set(given) - {"only", "seed"}:
         raise typer.BadParameter(f"--quick sets {_flags(sorted(set(given) - {'only', 'seed'}))} itself; leave one out")
+    if commit and against not in chosen:
+        raise typer.BadParameter("--commit is for the suite against, which is not among those named")
     for folder in (out, docs):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise typer.BadParameter(f"{folder} is a file; name a folder for the report")
-    options = Options(quick, "", replications, slow_replications, rounds_, seed, only)
+    options = Options(quick, commit, replications, slow_replications, rounds_, seed, only)
     try:  # before anything is measured, so that a mistake is known at once
         plans = {suite.NAME: suite.choose(options) if suite is regret else suite.plan(options) for suite in chosen}
     except ValueError as error:

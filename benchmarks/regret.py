@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, read_lines
+from benchmarks.timing import median_interval
 from tensorbandits.evidence import FEW, amount, decide, paired, student
 from tensorbandits.policies.registry import find
 from tensorbandits.report import Part, Table, Text
@@ -106,15 +107,6 @@ REQUIREMENTS = [
     Requirement("Thompson, rank 4: mean over rank 2's", "thompson-4", "mean", 2, over="thompson"),
     Requirement("Thompson, rank auto: mean over rank 2's", "thompson-auto", "mean", 1.5, over="thompson"),
 ]
-
-
-def median_interval(values: np.ndarray) -> tuple[float, float]:
-    """The 95 % interval of the median between two of the values, as many from each end; NaN where none is so sure."""
-    from scipy import stats
-
-    out = int(stats.binom.ppf(0.025, len(values), 0.5)) - 1
-    ordered = np.sort(values)
-    return (math.nan, math.nan) if out < 0 else (float(ordered[out]), float(ordered[-1 - out]))
 
 
 def label(key: str) -> str:

@@ -12,6 +12,7 @@ import tensorbandits as tb
 from benchmarks import figures
 from benchmarks.report import Findings, command, dash
 from benchmarks.run import peak_megabytes
+from benchmarks.slices import paper_tucker
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import Game, warm_up
 from tensorbandits.evidence import amount
@@ -25,15 +26,6 @@ RANK, SIGNAL, NOISE, WINDOW, ENOUGH = 2, 0.5, 1.0, 1_000, 0.9
 ROUNDS = {100: 5_000, 300: 10_000, 1_000: 15_000}
 SEEDS = 5
 QUICK_ROUNDS = {100: 2_000, 300: 1_500, 1_000: 1_000}
-
-
-def paper_tucker(p: int, signal: float, order: int, rank: int, seed: int) -> tb.Tucker:
-    """The tensor of ``tb.paper_tensor``, by its core and factors."""
-    rng = np.random.default_rng(seed)
-    factors = tuple(np.linalg.qr(rng.standard_normal((p, rank)))[0] for _ in range(order))
-    core = np.zeros((rank,) * order)
-    core[(np.arange(rank),) * order] = signal * p ** (order / 2)
-    return tb.Tucker(core, factors)
 
 
 def plan(options: Options) -> list[Settings]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from time import perf_counter
@@ -93,3 +94,12 @@ def window(checkpoint: int) -> int:
 def per_round(policy: str, times: list[float]) -> float:
     """Microseconds per round: the median, or the mean of a policy whose rounds are unlike each other."""
     return 1e6 * float(np.mean(times) if policy in UNEVEN else np.median(times))
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float]:
+    """The 95 % interval of the median between two of the values, as many from each end; NaN where none is so sure."""
+    from scipy import stats
+
+    out = int(stats.binom.ppf(0.025, len(values), 0.5)) - 1
+    ordered = np.sort(values)
+    return (math.nan, math.nan) if out < 0 else (float(ordered[out]), float(ordered[-1 - out]))

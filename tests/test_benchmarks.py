@@ -1,0 +1,118 @@
+"""What the benchmarks conclude from numbers; the numbers themselves are for a run of them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from benchmarks import against, regret
+from benchmarks.__main__ import main
+from benchmarks.claims import Claim
+from benchmarks.store import Options
+from benchmarks.timing import median_interval
+from typer.testing import CliRunner
+
+from tensorbandits.policies.registry import records
+
+
+def run(*arguments):
+    import typer
+
+    app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    app.command()(main)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_regrets_are_those_of_the_reference_to_the_digit_and_are_kept(tmp_path):
+    arguments = ["regret", "--only", "ucb", "--replications", "1", "--jobs", "1", "--out", str(tmp_path)]
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    numbers = json.loads((tmp_path / "results.json").read_text())["regret"]
+    assert [(line["policy"], line["same"], line["replications"]) for line in numbers["previous"]] == [("ucb", 1, 1)]
+    assert [line["verdict"] for line in numbers["requirements"]] == ["not decided"]  # of one replication
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert len(kept) == 1
+    assert run(*arguments, "--docs", str(tmp_path / "docs")).exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == kept
+    assert (tmp_path / "docs" / "index.md").read_text() == (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("statistic", "values", "verdict"),
+    [
+        ("mean", [1.0, 1.1, 0.9], "holds"),
+        ("mean", [3.0, 3.1, 2.9], "does not hold here"),
+        ("mean", [1.0, 2.9, 1.5], "not decided"),
+        ("median", list(range(100, 130)), "does not hold here"),
+        ("median", [1.0] * 25 + [9.0] * 5, "holds"),
+        ("median", [1.0] * 16 + [9.0] * 14, "not decided"),
+        ("median", [1.0] * 5, "not decided"),
+        ("tail", [1.0] * 9 + [1.9], "holds"),
+        ("tail", [1.0] * 9 + [2.1], "does not hold here"),
+        ("tail", [1.0] * 3, "not decided"),
+    ],
+)
+def test_requirements_are_judged_by_intervals(statistic, values, verdict):
+    requirement = regret.Requirement("words", "a", statistic, most=2.0)
+    _, interval = requirement.measure({"a": np.array(values, dtype=float)})
+    assert requirement.verdict(interval) == verdict
+
+
+def test_a_requirement_may_have_a_lower_bound_or_be_over_another_policy():
+    within = regret.Requirement("words", "a", "mean", most=3.0, least=2.0)
+    assert [within.verdict(interval) for interval in ((2.1, 2.9), (1.0, 1.9), (1.9, 2.5))] == [
+        "holds",
+        "does not hold here",
+        "not decided",
+    ]
+    over = regret.Requirement("words", "a", "mean", most=0.6, over="b")
+    value, interval = over.measure({"a": np.array([1.0, 1.0, 1.0]), "b": np.array([2.0, 2.0])})
+    assert (value, over.verdict(interval)) == (0.5, "holds")
+
+
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(1000):
+        low, high = median_interval(rng.normal(5.0, 1.0, 30))
+        hits += low <= 5.0 <= high
+    assert 940 <= hits <= 975  # 957 expected: between the 10th and the 21st of 30
+    assert math.isnan(median_interval(np.arange(5.0))[0])
+
+
+def test_a_mean_of_seeds_is_judged_by_its_interval_and_a_number_as_it_is():
+    share = Claim("c", "words", "scale", lambda result: result, least=0.9, unit="%")
+    sure, unsure, low = (np.array(values) for values in ([0.95, 0.96, 0.94], [0.95, 0.99, 0.85], [0.5, 0.51, 0.49]))
+    assert [share.verdict(values) for values in (sure, unsure, low)] == ["holds", "not decided", "does not hold here"]
+    assert [share.verdict(value) for value in (0.9, 0.89)] == ["holds", "does not hold here"]
+    assert share.show(sure) == "95.0% ± 2.5%"
+
+
+def test_against_another_commit_every_policy_of_the_registry_is_played():
+    cases = list(against.cases())
+    assert {case["policy"] for case in cases} == {record.name for record in records()}
+    given = {case["policy"] for case in cases if "context" in case["arguments"]}
+    assert given == {record.name for record in records() if record.context}
+    assert len({json.dumps(case) for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["against", "--commit", "no-such-thing"], "there is no commit 'no-such-thing'"),
+        (["rounds", "--commit", "HEAD"], "--commit is for the suite against"),
+        (["regret", "--only", "nobody"], "nobody unknown"),
+        (["regret", "--only", "elimination", "--rounds", "3"], "too few for elimination"),
+        (["scale", "--rounds", "3"], "--rounds is for the suite regret"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_is_measured(arguments, words, tmp_path):
+    result = run(*arguments, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.replace("│", " ").split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_a_quick_run_are_shown_in_its_commands():
+    assert Options(quick=True).flags == ("--quick",)
+    assert Options().flags == ()
