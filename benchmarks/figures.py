@@ -156,14 +156,14 @@ def peers(data: Data, path: Path) -> None:
     """Final regret against time per round; one panel per size, ours filled, numbered as in the legend."""
     shown = [row for row in data if row.get("mean") is not None]
     sizes_ = sorted({row["p"] for row in shown})
-    names = list(dict.fromkeys(row["name"] for row in shown))
     figure, panels = _axes(5.2 * len(sizes_) + 1, 5.6, len(sizes_))
     ours = {name for row in shown for name in [row["name"]] if row["ours"]}
-    look = {name: (COLOURS[i % 7], MARKERS[(i + i // 7) % 7]) for i, name in enumerate(names)}
+    others = enumerate(dict.fromkeys(row["key"] for row in shown if not row["ours"]))
+    look = LOOK | {key: (COLOURS[i % 7], MARKERS[(i + i // 7) % 7]) for i, key in others}
     handles: dict[str, Any] = {}
     for p, axes in zip(sizes_, panels):
         for row in (row for row in shown if row["p"] == p):
-            colour, marker = look[row["name"]]
+            colour, marker = look[row["key"]]
             face = colour if row["name"] in ours else "white"
             bar = axes.errorbar(
                 *(row["microseconds"], row["mean"]), yerr=row["standard_error"], fmt=marker, color=colour, markersize=9,
