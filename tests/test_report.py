@@ -1,9 +1,22 @@
 import base64
+import html
 import re
 
 import pytest
 
-from tensorbandits.report import Claim, Claims, Code, Picture, Report, Section, Table, Text, markdown_table, write
+from tensorbandits.report import (
+    Claim,
+    Claims,
+    Code,
+    Picture,
+    Report,
+    Section,
+    Table,
+    Text,
+    escape,
+    markdown_table,
+    write,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n-not really-"
 
@@ -65,3 +78,60 @@ def test_verdicts_are_told_by_words_and_not_by_colour_alone(written):
 
 def test_markdown_aligns_numbers_to_the_right():
     assert markdown_table(["a", "b", "c"], [["x", "1", "2"]]) == "| a | b | c |\n|:--|--:|--:|\n| x | 1 | 2 |"
+
+
+HOSTILE = [
+    "a|b",
+    "*new*",
+    "**bold**",
+    "`code`",
+    "<script>alert(1)</script>",
+    "[link](http://example.org)",
+    "_name",
+    "name_",
+    "__init__",
+    "back\\slash",
+    "back\\|both",
+    "&lt;",
+    "two\nlines",
+    "usd_$_per_$_click",
+    "# no title",
+    "~~gone~~",
+    "tab\tand\x00more",
+    "ad «ö» 日本 \u2028 x",
+    "\"quoted\" 'twice'",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_comes_from_data_is_shown_as_it_is(text):
+    line = " ".join(text.replace("\x00", " ").split())
+    cell = Table(["level"], [[escape(text)]])
+    for page in (cell.html(), Text(escape(text)).html()):
+        ((inside,),) = (filter(None, found) for found in re.findall(r"<td class=words>(.*?)</td>|<p>(.*?)</p>", page))
+        assert "<" not in inside
+        assert html.unescape(inside) == line
+    rows = cell.markdown().splitlines()
+    assert len(rows) == 3
+    inside = rows[2].removeprefix("| ").removesuffix(" |")
+    assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", inside) == line  # as Markdown takes backslashes away
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|<`*\[]", inside)  # and nothing that marks is left without one
+    assert escape("offer 12, x (new): 50 %") == "offer 12, x (new): 50 %"
+
+
+def test_long_texts_are_cut():
+    assert escape("ab" * 500) == "ab" * 29 + "a…"
+
+
+def test_bold_words_may_hold_escaped_ones():
+    words = Text(f"**{escape('a*b')}** and `c*d*`")
+    assert words.html() == "<p><strong>a*b</strong> and <code>c*d*</code></p>"
+    assert words.markdown() == "**a\\*b** and `c*d*`"
+
+
+def test_titles_and_commands_are_shown_as_they_are(tmp_path):
+    report = Report(f"Study of {escape('<b>|*x*')}", [Section("How", [Code("echo ```` \udcff")])])
+    page, twin = (path.read_text(encoding="utf-8") for path in write(report, tmp_path))
+    assert "<title>Study of &lt;b&gt;|*x*</title>" in page
+    assert "<h1>Study of &lt;b&gt;|*x*</h1>" in page
+    assert "`````console\necho ```` ?\n`````" in twin

@@ -1,6 +1,9 @@
 """Reports: sections of text, tables, figures and claims, written as one HTML file and a Markdown twin.
 
 The HTML file holds everything it shows, so it can be mailed, archived, and opened without a network.
+
+Words are marked as in Markdown: `` `code` ``, ``**bold**``, and a backslash before a sign that stands for itself. What
+comes from data, such as the names of columns and levels, goes through :func:`escape` on its way into them.
 """
 
 from __future__ import annotations
@@ -15,12 +18,31 @@ from pathlib import Path
 from typing import Literal
 
 _NUMBER = re.compile(r"^[-–+]?[\d.,]*( ?[±%] ?[\d.,]*)?$")  # a cell of a table that is set to the right
+_MARKED = re.compile(r"\\(?P<sign>[!-/:-@\[-`{-~])|`(?P<code>[^`]+)`|\*\*(?P<bold>(?:\\.|[^*\\])+)\*\*")
+_SIGNS = re.compile(
+    r"[\\`*\[\]<>|~$#]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])"
+)  # an underscore within a word marks nothing
+_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 Verdict = Literal["holds", "does not hold here", "not decided"]
+
+
+def escape(text: object, longest: int = 60) -> str:
+    """Return words that show a text as it is, whatever it holds, on one line, and cut if it is very long.
+
+    >>> print(escape("a|b *new* <i>"), escape("time_of_day"), escape("_name"))
+    a\\|b \\*new\\* \\<i\\> time_of_day \\_name
+    >>> escape("x" * 100, longest=8)
+    'xxxxxxx…'
+    """
+    line = _BREAKS.sub(" ", str(text)).strip()
+    if len(line) > longest:
+        line = line[: longest - 1] + "…"
+    return _SIGNS.sub(r"\\\g<0>", line)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, or a list when its lines start with ``- ``; in both `` `code` `` and ``**bold**`` are marked.
+    """A paragraph, or a list when its lines start with ``- ``.
 
     >>> Text("regret is **lower**").markdown()
     'regret is **lower**'
@@ -46,8 +68,9 @@ class Code:
     words: str
 
     def markdown(self) -> str:
-        """A fenced block."""
-        return f"```console\n{self.words}\n```"
+        """A fenced block, its fence longer than any in the words."""
+        fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", self.words)), 0)
+        return f"{fence}console\n{self.words}\n{fence}"
 
     def html(self) -> str:
         """A preformatted block."""
@@ -193,8 +216,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [list(row) for row in rows]
     numbers = [bool(lines) and all(_NUMBER.match(line[i]) for line in lines) for i in range(len(header))]
     rule = "|" + "|".join("--:" if number else ":--" for number in numbers) + "|"
-    text = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, *lines)]
+    text = [f"| {' | '.join(map(_in_cell, line))} |" for line in (header, *lines)]
     return "\n".join([text[0], rule, *text[1:]])
+
+
+def _in_cell(words: str) -> str:
+    """Words without what would end a cell of a table: bars, unless they are escaped already, and ends of lines."""
+    return re.sub(r"\\.|\|", lambda found: found[0] if len(found[0]) > 1 else r"\|", " ".join(words.splitlines()))
 
 
 def write(report: Report, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
@@ -204,8 +232,8 @@ def write(report: Report, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     for picture in (part for section in report.sections for part in section.parts if isinstance(part, Picture)):
         picture.draw(place / "figures" / f"{picture.name}.png")
     paths = place / "report.html", place / "report.md"
-    paths[0].write_text(_page(report, place), encoding="utf-8")
-    paths[1].write_text(_markdown(report), encoding="utf-8")
+    for path, text in zip(paths, (_page(report, place), _markdown(report)), strict=True):
+        path.write_text(text, encoding="utf-8", errors="replace")  # a name in a command may be no text at all
     return paths
 
 
@@ -221,11 +249,11 @@ def _page(report: Report, folder: Path) -> str:
         f'<li><a href="#{_anchor(section.title)}">{_inline(section.title)}</a></li>' for section in report.sections
     )
     body = "".join(_section(section, folder) for section in report.sections)
-    title = html.escape(report.title)
+    title = html.escape(_plain(report.title))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
-        f"<body><h1>{title}</h1><nav><ul>{links}</ul></nav>{body}</body></html>\n"
+        f"<body><h1>{_inline(report.title)}</h1><nav><ul>{links}</ul></nav>{body}</body></html>\n"
     )
 
 
@@ -235,14 +263,23 @@ def _section(section: Section, folder: Path) -> str:
 
 
 def _inline(words: str) -> str:
-    """Escape words, and mark code and bold."""
-    text = html.escape(words, quote=False)
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+    """Return words as HTML: escaped, with code and bold marked."""
+    parts, at = [], 0
+    for found in _MARKED.finditer(words):
+        parts += [html.escape(words[at : found.start()], quote=False), _marked(found)]
+        at = found.end()
+    return "".join([*parts, html.escape(words[at:], quote=False)])
+
+
+def _marked(found: re.Match[str]) -> str:
+    if found["code"]:
+        return f"<code>{html.escape(found['code'], quote=False)}</code>"
+    return f"<strong>{_inline(found['bold'])}</strong>" if found["bold"] else html.escape(found["sign"], quote=False)
 
 
 def _plain(words: str) -> str:
-    return words.replace("`", "").replace("**", "")
+    """Return words without their marks."""
+    return _MARKED.sub(lambda found: found["code"] or found["sign"] or _plain(found["bold"]), words)
 
 
 def _anchor(title: str) -> str:
