@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -7,11 +9,16 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import tensorbandits as tb
 from tensorbandits.cli import application
-from tensorbandits.cli.study import _top
-from tensorbandits.data import from_log, profile
-from tensorbandits.study import ELIMINATION, LARGEST_RANK, UCB, _too_few, lineup, read_log, study, verdict
+from tensorbandits.cli.study import _names, _top
+from tensorbandits.data import from_log, profile, read_log
+from tensorbandits.policies import registry
+from tensorbandits.policies.registry import find, records
+from tensorbandits.sim import PolicyRecipe
+from tensorbandits.study import LARGEST_RANK, _too_few, lineup, study, verdict
 
+ELIMINATION, UCB = find("elimination").label, find("ucb").label
 ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]
 
 
@@ -72,7 +79,7 @@ def test_the_same_study_again_runs_nothing_and_says_the_same(folder, tmp_path):
 
     first = table()
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
-    assert len(made) == 2 * 5  # elimination too, as nothing is given
+    assert len(made) == 2 * len(records())  # elimination too, as nothing is given
     assert table() == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
 
@@ -96,17 +103,27 @@ def test_regrets_are_in_units_of_the_log(tmp_path):
     ("changes", "options", "words"),
     [
         ({}, {"--modes": "segment,ofer"}, ["'ofer'", "offer"]),
-        ({}, {"--reward": "click"}, ["'click'", "clicks"]),
-        ({}, {"--trials": "shown"}, ["'shown'"]),
+        ({}, {"--reward": "click"}, ["--reward 'click'", "clicks"]),
+        ({}, {"--trials": "shown"}, ["--trials 'shown'"]),
         ({}, {"--reward": "segment", "--trials": None, "--modes": "offer,channel"}, ["segment", "number"]),
-        ({}, {"--context": "weather"}, ["weather", "segment"]),
+        ({}, {"--context": "weather"}, ["--context names the mode 'weather'", "segment"]),
+        ({}, {"--missing": "ignore"}, ["--missing is 'ignore'"]),
+        ({}, {"--min-count": "0"}, ["--min-count is 0"]),
+        ({}, {"--min-count": "999999"}, ["lower --min-count"]),
+        ({}, {"--shrinkage": "-1"}, ["--shrinkage is -1"]),
+        ({}, {"--top": "1"}, ["--top is 1"]),
+        ({}, {"--top": "ofer=3"}, ["--top names the mode 'ofer'"]),
+        ({}, {"--policy": "thomson"}, ["--policy is 'thomson'", "thompson"]),
+        ({}, {"--policy": "no.such:Policy"}, ["--policy is 'no.such:Policy'", "imported"]),
+        ({}, {"--policy": "elimination", "--context": "offer"}, ["'elimination:rank=", "cannot play", "no context"]),
+        ({}, {"--policy": "elimination", "--rounds": "2"}, ["cannot play this log: --rounds is 2"]),
         ({}, {"--modes": "segment"}, ["segment"]),
         ({}, {"--top": "many"}, ["--top", "many"]),
         ({}, {"--rounds": "0"}, ["--rounds", "0"]),
         ({}, {"--backend": "slurm"}, ["slurm"]),
         ({"offer": ["only one"] * 2_000}, {}, ["offer", "one level"]),
         ({"clicks": [1] * 7 + [99] + [1] * 1_992, "impressions": [5] * 2_000}, {}, ["impressions", "row 7", "99"]),
-        ({"clicks": [1.0] * 3 + [None] + [1.0] * 1_996}, {}, ["clicks", "row 3"]),
+        ({"clicks": [1.0] * 3 + [None] + [1.0] * 1_996}, {}, ["clicks", "row 3", "with --missing drop"]),
     ],
 )
 def test_wrong_input_gets_one_clear_line(changes, options, words, tmp_path):
@@ -129,34 +146,6 @@ def test_an_empty_log_is_refused(tmp_path):
     assert "empty" in result.stderr or "no rows" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("missing.csv", None, "there is no file"),
-        ("log.xlsx", b"", ".csv nor a .parquet"),
-        ("log", b"", ".csv nor a .parquet"),
-        ("log.parquet", b"not parquet", "cannot be read as parquet"),
-    ],
-)
-def test_files_that_cannot_be_read(name, content, words, tmp_path):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    result = invoke(tmp_path / name, "--modes", "a,b", "--reward", "c")
-    assert result.exit_code == 2
-    assert words in result.stderr
-
-
-def test_a_word_deep_in_a_csv_file_is_found(tmp_path):
-    lines = ["a,b,reward", *(f"{i % 3},{i % 5},{i % 7}" for i in range(60_000))]
-    lines[50_001] = "1,2,oops"
-    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
-    result = invoke(tmp_path / "log.csv", "--modes", "a,b", "--reward", "reward")
-    assert result.exit_code == 2
-    assert "reward" in result.stderr
-    assert "oops" in result.stderr
-    assert "50000" in result.stderr.replace(",", "") or "50002" in result.stderr.replace(",", "")
-
-
 def test_policies_are_told_no_more_than_the_largest_rank():
     assert LARGEST_RANK == 4
     log = noise(500)
@@ -171,27 +160,85 @@ def test_policies_are_told_no_more_than_the_largest_rank():
     assert "takes no context" in refused[ELIMINATION]
 
 
+class Ours(tb.VectorizedUCB):
+    """A policy of one's own."""
+
+
+def test_policies_of_ones_own_play_beside_the_baseline(tmp_path):
+    world = noise(500).world()
+    asked = [Ours, "thompson:rank=3", PolicyRecipe("thompson", {"rank": 1}), "epoch-greedy"]
+    policies, refused = lineup(world, 2, 5_000, asked)
+    assert list(policies) == ["Ours", "thompson:rank=3", "thompson:rank=1", "epoch-greedy", UCB]
+    assert policies["epoch-greedy"].settings == {"rank": 2}
+    assert not refused
+    _, twin = study(noise(300), tmp_path, policies=[f"{Ours.__module__}:Ours"], rounds=30, replications=2)
+    words = twin.read_text(encoding="utf-8")
+    assert "| Ours | " in words
+    assert f"Ours has lower regret than {UCB}" in words
+    assert "Thompson" not in words
+
+
+def test_a_study_of_the_baseline_alone_claims_nothing(tmp_path):
+    _, twin = study(noise(300), tmp_path, policies=["ucb"], rounds=30, replications=2)
+    assert "lower regret" not in twin.read_text(encoding="utf-8")
+
+
+def test_registered_policies_join_every_study(monkeypatch):
+    monkeypatch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
+    tb.register(Ours, "ours", label="our policy")
+    policies, _ = lineup(noise(500).world(), 2, 5_000)
+    assert "our policy" in policies
+
+
+@pytest.mark.parametrize(("policies", "words"), [("ucb", "give a list"), ([3], "policy is 3")])
+def test_what_is_no_policy_is_refused(policies, words):
+    with pytest.raises(TypeError, match=words):
+        lineup(noise(500).world(), 2, 50, policies)
+
+
+HOSTILE = ["usd_$_per_$_click", "_name", "a|b", "x,y", 'the "best"', "été ö", "reward", "rows", "mode0"]
+HOSTILE += ["tensorbandits_row"]  # what rows are numbered in
+
+
+def test_columns_and_levels_may_have_any_name(tmp_path):
+    """Each name is a mode and a reward once, beside columns with the names that are used within."""
+    rng = np.random.default_rng(0)
+    table = {name: rng.integers(0, 3, 200).tolist() for name in [*HOSTILE, "n" * 300, "kept", "total", "missing"]}
+    table["a|b"] = [("<b>", "`c`\n**d**", "_e_")[i] for i in table["a|b"]]
+    pa.csv.write_csv(pa.table(table), tmp_path / "log.csv")
+    for reward, modes in (
+        ("usd_$_per_$_click", ["_name", "a|b", "x,y"]),
+        ("n" * 300, ['the "best"', "été ö", "rows"]),
+    ):
+        listed = ",".join('"' + name.replace('"', '""') + '"' for name in modes)
+        options = ["--modes", listed, "--reward", reward, "--policy", "ucb", "--rounds", 20, "--replications", 1]
+        result = invoke(tmp_path / "log.csv", *options, "--jobs", 1, "--out", tmp_path / reward[:5])
+        assert result.exit_code == 0, result.output
+    words = (tmp_path / "usd_$" / "report.md").read_text(encoding="utf-8")
+    assert r"# A study of usd\_\$\_per\_\$\_click by \_name, a\|b, x,y" in words
+    assert r"| a\|b | 3 | \<b\>, \_e\_, \`c\` \*\*d\*\* |" in words
+    page = (tmp_path / "usd_$" / "report.html").read_text(encoding="utf-8")
+    assert "<td class=words>&lt;b&gt;, _e_, `c` **d**</td>" in page
+
+
+@pytest.mark.parametrize("reward", HOSTILE)
+def test_rows_to_complain_of_are_found_whatever_columns_are_called(reward, tmp_path):
+    modes = [name for name in HOSTILE if name != reward][:3]
+    table = {name: ["a", "b", "a", "b"] for name in modes} | {reward: [1.0, 2.0, None, 3.0]}
+    for frame in (pa.table(table), duckdb.from_arrow(pa.table(table)), pa.table(table).to_pandas()):
+        with pytest.raises(ValueError, match=rf"column {re.escape(repr(reward))} has no value.*row 2 "):
+            from_log(frame, modes, reward)
+
+
+def test_names_on_the_command_line_may_hold_commas():
+    assert _names('a, "x,y",b,') == ["a", "x,y", "b"]
+    assert _names("") == []
+
+
 def test_levels_to_keep_are_read_from_text():
     assert _top("time:3h=4") == {"time:3h": 4}
     with pytest.raises(ValueError, match="--top is 'offer'"):
         _top("offer")
-
-
-def test_a_name_is_no_pattern(tmp_path):
-    (tmp_path / "log1.csv").write_text("a,b,r\n" + "1,1,5\n2,1,5\n1,2,5\n2,2,5\n" * 3)
-    (tmp_path / "log[1].csv").write_text("a,b,r\n" + "1,1,7\n2,1,7\n1,2,7\n2,2,7\n" * 3)
-    assert read_log(tmp_path / "log[1].csv", ["a", "b"], "r").ledger.mean == 7
-
-
-def test_words_for_true_and_false_in_a_csv_file_are_rewards(tmp_path):
-    (tmp_path / "log.csv").write_text("a,b,r\n" + "1,1,true\n2,1,false\n1,2,false\n2,2,true\n" * 3)
-    assert read_log(tmp_path / "log.csv", ["a", "b"], "r").ledger.mean == 0.5
-
-
-def test_a_file_with_a_header_only_is_empty(tmp_path):
-    (tmp_path / "log.csv").write_text("a,b,r\n")
-    with pytest.raises(ValueError, match="the log is empty"):
-        read_log(tmp_path / "log.csv", ["a", "b"], "r")
 
 
 def noise(rows, seed=0, signal=0.0):

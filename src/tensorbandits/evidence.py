@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.report import Claim, Table, Verdict
+from tensorbandits.report import Claim, Table, Verdict, escape
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plan import software
 
@@ -134,9 +134,10 @@ def below(
         others = [paired(mine, comparison.at(name, environment, at)) for name in high]
         pairs += others
         beside = ", ".join(
-            f"{name} {amount(pair.high)}, ratio {show_ratio(pair)}" for name, pair in zip(high, others, strict=True)
+            f"{escape(name)} {amount(pair.high)}, ratio {show_ratio(pair)}"
+            for name, pair in zip(high, others, strict=True)
         )
-        lines.append(f"{environment}: {low} {amount(float(mine.mean()))} against {beside}")
+        lines.append(f"{escape(environment)}: {escape(low)} {amount(float(mine.mean()))} against {beside}")
     verdict = judge(pairs, most)
     after = f" after {at:,} rounds" if at else ""
     reason = why if verdict == "does not hold here" else ""
@@ -182,16 +183,16 @@ def regret_table(comparison: Comparison, baseline: str, environment: str, names:
     rows = [row for row in comparison.table(baseline) if row.environment == environment and row.policy in names]
     lines = [
         [
-            row.policy,
+            escape(row.policy),
             *(amount(value) for value in (row.mean, row.standard_error, row.median, row.worst)),
             "–" if row.ratio is None or math.isnan(row.ratio) else f"{row.ratio:.3f}",
         ]
         for row in sorted(rows, key=lambda row: row.mean)
     ]
     horizon = int(comparison.select(names[0], environment)[0].rounds[-1])
-    header = ["policy", "mean", "standard error", "median", "worst", f"ratio to {baseline}"]
+    header = ["policy", "mean", "standard error", "median", "worst", f"ratio to {escape(baseline)}"]
     count = rows[0].replications
-    return Table(header, lines, f"{environment}: regret after {horizon:,} rounds, {count} replications")
+    return Table(header, lines, f"{escape(environment)}: regret after {horizon:,} rounds, {count} replications")
 
 
 def how_it_was_run(seed: int, seconds: float) -> str:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorbandits.checks import check_count, check_installed
-from tensorbandits.data.log import Log, from_log
+from tensorbandits.checks import check_count, is_sequence
+from tensorbandits.data.columns import shorten
+from tensorbandits.data.file import read_log as read_log  # a study starts with it
+from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile, profile
 from tensorbandits.evidence import below, how_it_was_run, regret_table
-from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, write
+from tensorbandits.policies.registry import records
+from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, escape, write
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.log_world import World
-from tensorbandits.sim.plots import COLOURS, Panel, band_words, plot_panels
+from tensorbandits.sim.plots import COLOURS, Panel, as_written, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-THOMPSON, ENSEMBLE, ELIMINATION = "Thompson sampling", "ensemble sampling", "elimination"
-EPOCH_GREEDY, UCB = "epoch-greedy", "vectorized UCB"
+BASELINE = "ucb"  # which the others are compared with
 LARGEST_RANK = 4  # that policies are told; more columns cost more rounds than they gain
 _FEW_REWARDS = 10  # in the median cell, below which its own mean is mostly luck
 _THIN = (
@@ -37,58 +38,41 @@ _THIN = (
 _MODELS = ("overall mean", "main effects", "cell means")
 
 
-def read_file(path: str | os.PathLike[str]) -> Any:
-    """Return a CSV or Parquet file as a relation of DuckDB, which reads it in pieces.
+def lineup(
+    world: World, rank: int, horizon: int, policies: Sequence[Any] = ()
+) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
+    """Return the policies that can play in a world, by label, and why the others cannot.
 
-    >>> read_file("missing.csv")
-    Traceback (most recent call last):
-    FileNotFoundError: there is no file missing.csv; give the path of a .csv or .parquet file
+    ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
+    with our defaults. Each is told the rank unless it says one. The baseline joins if it is not among them.
     """
-    check_installed("reading a log", "duckdb")
-    import duckdb
-
-    place = Path(path)
-    kind = place.suffix.lower()
-    if kind not in (".csv", ".parquet"):
-        raise ValueError(f"{place} is neither a .csv nor a .parquet file; convert it to one of them")
-    if not place.is_file():
-        raise FileNotFoundError(f"there is no file {place}; give the path of a .csv or .parquet file")
-    try:
-        name = glob.escape(str(place))  # DuckDB takes names as patterns
-        return duckdb.read_parquet(name) if kind == ".parquet" else duckdb.read_csv(name)
-    except duckdb.Error as error:
-        raise ValueError(f"{place} cannot be read as {kind[1:]}: {error}; see that the file is whole") from None
-
-
-def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **options: Any) -> Log:
-    """Return the log in a CSV or Parquet file; ``options`` are those of :func:`tensorbandits.data.from_log`."""
-    frame = read_file(path)
-    import duckdb
-
-    try:
-        return from_log(frame, modes, reward, **options)
-    except duckdb.Error as error:  # a line far down that does not fit what the first ones were
-        what = "; ".join(str(error).splitlines()[:3])
-        raise ValueError(f"{path} cannot be read: {what}. Mend that line, or leave it out") from None
-
-
-def lineup(world: World, rank: int, horizon: int) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
-    """Return the policies with our defaults that can play in a world, and why the others cannot, by name."""
-    known = {"rank": rank}
-    policies = {
-        THOMPSON: PolicyRecipe("thompson", known),
-        ENSEMBLE: PolicyRecipe("ensemble", known),
-        EPOCH_GREEDY: PolicyRecipe("epoch-greedy", known),
-        ELIMINATION: PolicyRecipe("elimination", known),
-        UCB: PolicyRecipe("ucb"),
+    if not is_sequence(policies):
+        raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
+    asked = [_recipe(policy, rank) for policy in policies or [record.name for record in records()]]
+    if all(recipe.policy != BASELINE for recipe in asked):
+        asked.append(_recipe(BASELINE, rank))
+    labels = [recipe.record.label for recipe in asked]
+    named = {
+        label if labels.count(label) == 1 else str(recipe): recipe for label, recipe in zip(labels, asked, strict=True)
     }
     refused, environment = {}, world(0)
-    for name, recipe in policies.items():
+    for name, recipe in named.items():
         try:
             recipe.make(environment, horizon)
         except ValueError as error:
+            if policies or recipe.policy == BASELINE:
+                raise ValueError(f"policy {str(recipe)!r} cannot play this log: {error}") from error
             refused[name] = str(error)
-    return {name: recipe for name, recipe in policies.items() if name not in refused}, refused
+    return {name: recipe for name, recipe in named.items() if name not in refused}, refused
+
+
+def _recipe(policy: Any, rank: int) -> PolicyRecipe:
+    if isinstance(policy, str):
+        policy = PolicyRecipe.parse(policy)
+    recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
+    if not recipe.record.takes("rank"):
+        return recipe
+    return replace(recipe, settings={"rank": rank} | dict(recipe.settings))
 
 
 def study(
@@ -96,6 +80,7 @@ def study(
     folder: str | os.PathLike[str] = "out/study",
     *,
     context: Sequence[str] = (),
+    policies: Sequence[Any] = (),
     rank: int | None = None,
     rounds: int = 10_000,
     replications: int = 10,
@@ -111,8 +96,10 @@ def study(
 ) -> tuple[Path, Path]:
     """Profile a log, let the policies play on its rewards, and write ``report.html`` and ``report.md`` into a folder.
 
-    ``rank`` is what the policies are told, by default what :func:`tensorbandits.data.profile` suggests, at most 4.
-    ``min_count`` and ``shrinkage`` are those of :meth:`tensorbandits.data.Log.world`, the rest those of
+    ``policies`` are those that play: names, ``"module:Class"``, texts such as ``"thompson:rank=3"``, classes or
+    recipes; by default all that are registered and can play the log. Vectorized UCB always does, as the baseline.
+    ``rank`` is what they are told, by default what :func:`tensorbandits.data.profile` suggests, at most 4.
+    ``min_count`` and ``shrinkage`` are those of :meth:`tensorbandits.sim.World.of`, the rest those of
     :func:`tensorbandits.compare`. Finished runs are kept in ``folder/results``.
     """
     start = time.perf_counter()
@@ -121,11 +108,9 @@ def study(
     world = World.of(log, list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
     facts = profile(log, seed=seed)
     told = min(facts.suggested_rank, LARGEST_RANK) if rank is None else check_count(rank, "rank")
-    policies, refused = lineup(world, told, rounds)
-    if UCB not in policies:
-        raise ValueError(f"the log's combinations cannot be played: {refused[UCB]}")
+    playing, refused = lineup(world, told, rounds, policies)
     comparison = compare(
-        policies,
+        playing,
         {"log": world},
         horizon=rounds,
         replications=replications,
@@ -134,16 +119,16 @@ def study(
         where=place,
         progress=progress,
     )
-    remarks = [f"{name.capitalize()} is left out: {why}." for name, why in refused.items()]
+    remarks = [f"{name[:1].upper()}{name[1:]} is left out: {escape(why, 500)}." for name, why in refused.items()]
     if facts.rewards_per_cell[0.5] < _FEW_REWARDS and not shrinkage:
         remarks.append(_THIN)
     sections = [
         _contents(log, facts),
         _rank(facts, told),
-        _policies(_in_rewards(comparison, world), log, context, told, (min_count, shrinkage), remarks),
-        _how(comparison, policies, seed, time.perf_counter() - start, command),
+        _policies(_in_rewards(comparison, world), log, context, playing, told, (min_count, shrinkage), remarks),
+        _how(comparison, playing, seed, time.perf_counter() - start, command),
     ]
-    return write(Report(f"A study of {log.reward} by {', '.join(log.modes)}", sections), folder)
+    return write(Report(f"A study of {escape(log.reward)} by {', '.join(map(escape, log.modes))}", sections), folder)
 
 
 def _in_rewards(comparison: Comparison, world: World) -> Comparison:
@@ -153,12 +138,12 @@ def _in_rewards(comparison: Comparison, world: World) -> Comparison:
 
 def _contents(log: Log, facts: Profile) -> Section:
     rows = [
-        [mode, f"{len(levels):,}", ", ".join(map(str, levels[:6])) + (", .." if len(levels) > 6 else "")]
+        [escape(mode), f"{len(levels):,}", ", ".join(map(escape, levels[:6])) + (", .." if len(levels) > 6 else "")]
         for mode, levels in zip(log.modes, log.levels, strict=True)
     ]
     dropped = ", ".join(f"{count:,} ({why})" for why, count in log.dropped.items() if count) or "none"
     quantiles = ", ".join(f"{value:,.0f} ({share:.0%})" for share, value in facts.rewards_per_cell.items())
-    kind = f"{log.reward} out of {log.trials}, so rewards are 0 or 1" if log.trials else log.reward
+    kind = f"{escape(log.reward)}{f' out of {escape(log.trials)}, so rewards are 0 or 1' if log.trials else ''}"
     return Section(
         "What the log holds",
         [
@@ -221,13 +206,21 @@ def _policies(
     comparison: Comparison,
     log: Log,
     context: Sequence[str],
+    playing: Mapping[str, PolicyRecipe],
     told: int,
     small: tuple[int, float],
     remarks: Sequence[str],
 ) -> Section:
     names = comparison.policies
-    given = f"given {', '.join(context)}" if context else "with every mode decided"
-    unit = f"units of {log.reward}"
+    baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
+    given = f"given {', '.join(map(escape, context))}" if context else "with every mode decided"
+    unit = f"units of {shorten(log.reward, 40)}"
+    lower = f"has lower regret than {escape(baseline)} at the end"
+    claims = [
+        below(f"{escape(name)} {lower}", "this study", comparison, name, [baseline])
+        for name in names
+        if name != baseline
+    ]
     panels = [
         Panel(comparison, "log", "cumulative regret", names, unit=unit),
         Panel(comparison, "log", "regret per round", names, scale="log", quantity="per round", unit=unit),
@@ -243,20 +236,14 @@ def _policies(
         Picture(
             "regret", lambda path: plot_panels([panels], path), f"Mean cumulative regret {band_words(comparison)}."
         ),
-        Claims(
-            [
-                below(f"{name} has lower regret than {UCB} at the end", "this study", comparison, name, [UCB])
-                for name in names
-                if name != UCB
-            ]
-        ),
-        regret_table(comparison, UCB, "log", names),
+        *([Claims(claims)] if claims else []),
+        regret_table(comparison, baseline, "log", names),
     ]
     return Section("How the policies fare", parts)
 
 
-def _how(comparison: Comparison, policies: dict[str, PolicyRecipe], seed: int, wall: float, command: str) -> Section:
-    runs = comparison.select(UCB)
+def _how(comparison: Comparison, playing: Mapping[str, PolicyRecipe], seed: int, wall: float, command: str) -> Section:
+    runs = comparison.select(comparison.policies[0])
     return Section(
         "How this was run",
         [
@@ -264,7 +251,7 @@ def _how(comparison: Comparison, policies: dict[str, PolicyRecipe], seed: int, w
             Text(how_it_was_run(seed, wall)),
             Table(
                 ["policy", "settings"],
-                [[name, str(recipe)] for name, recipe in policies.items()],
+                [[escape(name), escape(recipe, 200)] for name, recipe in playing.items()],
                 f"{int(runs[0].rounds[-1]):,} rounds, {len(runs)} replications",
             ),
         ],
@@ -280,8 +267,8 @@ def _profile_figure(facts: Profile, path: Path) -> None:
         zip(facts.modes, facts.singular_values, facts.noise_singular_values, strict=True)
     ):
         order, colour = np.arange(1, len(values) + 1), COLOURS[i % len(COLOURS)]
-        spectra.plot(order, values, "osD^vP"[i % 6] + "-", color=colour, label=mode)
-        spectra.plot(order, noise, "--", color=colour, label=f"{mode}, noise alone")
+        spectra.plot(order, values, "osD^vP"[i % 6] + "-", color=colour, label=as_written(shorten(mode, 40)))
+        spectra.plot(order, noise, "--", color=colour, label=as_written(f"{shorten(mode, 40)}, noise alone"))
     spectra.xaxis.get_major_locator().set_params(integer=True)
     seen = max(values[0] for values in facts.singular_values) > 0
     scale = "log" if seen else "linear"

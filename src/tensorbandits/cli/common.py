@@ -1,5 +1,6 @@
 """What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,30 @@ def one_line_errors(out: Path | None = None) -> Iterator[None]:
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
         typer.echo(f"error: {words}{notes}", err=True)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def naming_options(*options: str, **others: str) -> Iterator[None]:
+    """Name options where an error of the library names its arguments; ``others`` are those with another name.
+
+    >>> with naming_options("missing", "min_count", horizon="rounds"):
+    ...     raise ValueError("horizon is 1; leave such rows out with missing='drop', or lower min_count")
+    Traceback (most recent call last):
+    ValueError: --rounds is 1; leave such rows out with --missing drop, or lower --min-count
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        words = str(error)
+        for name, option in ({name: name for name in options} | others).items():
+            shown, alone = f"--{option.replace('_', '-')}", rf"(?<![\w':,-]){name}"  # not in 'thompson:rank=2'
+            words = re.sub(rf"{alone}=(['\"]?)(\w+)\1", rf"{shown} \2", words)  # missing='drop'
+            words = re.sub(rf"{alone}=(?!\w)", shown, words)  # top= when ..
+            words = re.sub(rf"(^|: ){name}(?= is | are | names | ')", rf"\1{shown}", words)
+            if "_" in name:  # no word of a sentence
+                words = re.sub(rf"{alone}(?![\w'])", shown, words)
+        error.args = (words,)
+        raise
 
 
 def check_least(**options: tuple[int | None, int]) -> None:

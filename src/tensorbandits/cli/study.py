@@ -1,14 +1,32 @@
 """``tensorbandits study``: what a log of yours holds, and how the policies fare on it."""
 
+import csv
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors
+from tensorbandits.cli.common import check_least, check_out, check_where, naming_options, one_line_errors
 
 if TYPE_CHECKING:
     import typer
+
+
+_SHARED = (  # options that are arguments of the library too
+    "modes",
+    "reward",
+    "trials",
+    "policy",
+    "context",
+    "top",
+    "missing",
+    "min_count",
+    "shrinkage",
+    "rank",
+    "rounds",
+    "replications",
+    "seed",
+)
 
 
 def register(app: "typer.Typer") -> None:
@@ -21,11 +39,19 @@ def register(app: "typer.Typer") -> None:
         modes: Annotated[
             str,
             typer.Option(
-                help="Columns that make a combination: segment,offer,time:weekday,time:3h (times are binned)."
+                help="Columns that make a combination: segment,offer,time:weekday,time:3h (times are binned). A name "
+                "that has a comma goes in quotes: '\"x,y\",offer'."
             ),
         ],
         reward: Annotated[str, typer.Option(help="The column of rewards, for example clicks.")],
         trials: Annotated[str | None, typer.Option(help="The column of trials, for example impressions.")] = None,
+        policy: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="A policy that plays, with settings if wanted: thompson:rank=3, or one of yours as module:Class. "
+                "Repeat it for several. By default all that can play; ucb always does, as the baseline."
+            ),
+        ] = None,
         context: Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")] = "",
         top: Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")] = "",
         missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
@@ -45,7 +71,7 @@ def register(app: "typer.Typer") -> None:
         """Profile a log, run the policies on its rewards, and write a report as HTML and Markdown."""
         from tensorbandits.study import read_log, study
 
-        with one_line_errors(out):
+        with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), rank=(rank, 1))
             where = check_where(jobs, backend, address)
             found = read_log(log, _names(modes), reward, trials=trials, top=_top(top), missing=missing)
@@ -53,6 +79,7 @@ def register(app: "typer.Typer") -> None:
                 found,
                 check_out(out),
                 context=_names(context),
+                policies=policy or (),
                 rank=rank,
                 rounds=rounds,
                 replications=replications,
@@ -67,7 +94,12 @@ def register(app: "typer.Typer") -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Return names that commas part; one that has a comma itself is quoted.
+
+    >>> _names('segment, offer,"x,y"')
+    ['segment', 'offer', 'x,y']
+    """
+    return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
 
 
 def _top(text: str) -> int | dict[str, int] | None:

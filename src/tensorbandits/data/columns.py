@@ -17,16 +17,21 @@ Schema = Mapping[str, Any]  # of column names to narwhals types
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SHOWN = 30  # columns that an error lists
 _BINS = "weekday, hour, month, or slots of so many hours that divide 24: 2h, 3h, 4h, 6h, 8h, 12h"
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode of a log: its name as given, its column, and its bin (``weekday``, ``hour``, ``month``, ``3h``) if any."""
+    """A mode of a log: its name as given, its column, and its bin (``weekday``, ``hour``, ``month``, ``3h``) if any.
+
+    ``wide`` says that its levels are whole numbers of more than 64 bits, which come from their engine as text.
+    """
 
     name: str
     column: str
     bin: str | None = None
+    wide: bool = False
 
     @property
     def hours(self) -> int | None:
@@ -48,8 +53,8 @@ class Mode:
             return column.dt.hour() // self.hours
         if isinstance(kind, nw.Decimal):
             return column.cast(nw.Float64())
-        if isinstance(kind, (nw.Int128, nw.UInt128)):
-            return column.cast(nw.Int64())
+        if self.wide:
+            return column.cast(nw.String())
         # Categories carry orders of their own, which differ between engines.
         return column.cast(nw.String()) if isinstance(kind, (nw.Categorical, nw.Enum)) else column
 
@@ -60,7 +65,9 @@ class Mode:
         >>> mode.position(1), mode.position(7), mode.position(0)
         (0, 6, 6)
         """
-        return (int(key) - 1) % 7 if self.bin == "weekday" else key  # Sunday is 7, but 0 in Spark
+        if self.bin == "weekday":
+            return (int(key) - 1) % 7  # Sunday is 7, but 0 in Spark
+        return int(key) if self.wide else key
 
     def label(self, key: Any) -> Label:
         """Return what a level is called.
@@ -74,13 +81,15 @@ class Mode:
             return _MONTHS[int(key) - 1]
         if self.hours:
             return f"{int(key) * self.hours:02d}-{(int(key) + 1) * self.hours:02d}"
+        if self.wide:
+            return int(key)
         if isinstance(key, float) and key.is_integer():
             return int(key)  # a column of whole numbers becomes one of floats in some engines
         return key  # type: ignore[no-any-return]
 
 
 def parse_modes(modes: Sequence[str], schema: Schema) -> tuple[Mode, ...]:
-    """Return the modes, each a column of the schema with a bin that its type allows."""
+    """Return the modes, each a column of the schema, with a bin if it is named with one."""
     if not is_sequence(modes) or not all(isinstance(name, str) for name in modes):
         raise TypeError(f"modes is {modes!r}; give a list of column names, for example ['station', 'time:weekday']")
     if len(modes) < 2:
@@ -88,15 +97,14 @@ def parse_modes(modes: Sequence[str], schema: Schema) -> tuple[Mode, ...]:
     for name in modes:
         if list(modes).count(name) > 1:
             raise ValueError(f"mode {name!r} is given twice; name each mode once")
-    parsed = tuple(_parse_mode(name, schema) for name in modes)
-    for mode in parsed:
-        _check_kind(mode, schema[mode.column])
-    return parsed
+    return tuple(_parse_mode(name, schema) for name in modes)
 
 
 def _parse_mode(name: str, schema: Schema) -> Mode:
+    import narwhals as nw
+
     if name in schema:  # a column may have a colon in its own name
-        return Mode(name, name)
+        return Mode(name, name, wide=isinstance(schema[name], (nw.Int128, nw.UInt128)))
     column, colon, unit = name.rpartition(":")
     if not colon:
         raise unknown_column(name, "mode", schema)
@@ -109,10 +117,11 @@ def _parse_mode(name: str, schema: Schema) -> Mode:
     return Mode(name, column, f"{int(hours)}h" if slots else unit)
 
 
-def _check_kind(mode: Mode, kind: Any) -> None:
+def check_kind(mode: Mode, schema: Schema) -> None:
     """Refuse a bin of what is no time, and levels that would have no natural order."""
     import narwhals as nw
 
+    kind = schema[mode.column]
     if mode.bin:
         times = (nw.Datetime, nw.Date) if mode.bin in ("weekday", "month") else (nw.Datetime,)
         if not isinstance(kind, times):
@@ -136,7 +145,18 @@ def unknown_column(name: Any, what: str, columns: Iterable[str]) -> ValueError:
     """Return the error of a column that does not exist, with the nearest one that does."""
     listed = list(columns)
     hint = nearest(name, listed) or "name one of them"
-    return ValueError(f"{what} {name!r} is not a column of the log, which has {listed}; {hint}")
+    shown = ", ".join(shorten(repr(column)) for column in listed[:_SHOWN])
+    more = f" and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else ""
+    return ValueError(f"{what} {name!r} is not a column of the log, which has [{shown}]{more}; {hint}")
+
+
+def shorten(text: str, longest: int = 60) -> str:
+    """Return a text, cut if it is longer.
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def check_top(top: int | Mapping[str, int] | None, modes: Sequence[Mode]) -> dict[str, int]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import check_installed
-from tensorbandits.data.columns import Mode, Schema, parse_modes, unknown_column
+from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -189,7 +189,7 @@ class Source:
         given = f"column {self.reward!r} is {reward} and column {self.trials!r} is {trials} in {where}"
         return ValueError(
             f"{given}; with trials, rewards are successes: whole numbers, at least 0 and at most the trials. "
-            "Correct the row, or leave trials=None if the rewards are no counts of successes"
+            "Correct the row, or leave out trials if the rewards are no counts of successes"
         )
 
     def _is_missing(self, column: str) -> nw.Expr:
@@ -203,15 +203,18 @@ class Source:
     def _first(self, condition: nw.Expr, columns: Sequence[str]) -> tuple[str, dict[str, Any]]:
         """Return the first row that meets a condition: in words, and its values; ``None`` for missing ones."""
         shown = list(dict.fromkeys([*columns, *(mode.column for mode in self.modes)]))
-        numbered = _numbered(self.frame.select(*shown))
+        number = _ROW
+        while number in (name.lower() for name in shown):  # DuckDB takes no notice of case
+            number += "_"
+        numbered = _numbered(self.frame.select(*shown), number)
         if numbered is None:
             table = _collected(self.frame.select(*shown).filter(condition).head(1))
         else:
-            table = _collected(numbered.filter(condition).sort(_ROW).head(1))
+            table = _collected(numbered.filter(condition).sort(number).head(1))
         row = {name: None if _is_nothing(table[name]) else table[name].to_list()[0] for name in shown}
         if numbered is None:
             return f"the row {row} (this engine does not number rows)", row
-        return f"row {int(table[_ROW].to_list()[0])} (counted from 0)", row
+        return f"row {int(table[number].to_list()[0])} (counted from 0)", row
 
 
 def make_source(frame: Any, modes: Sequence[str], reward: str, trials: str | None) -> Source:
@@ -219,6 +222,8 @@ def make_source(frame: Any, modes: Sequence[str], reward: str, trials: str | Non
     opened = open_frame(frame)
     schema = opened.collect_schema()
     parsed = parse_modes(modes, schema)
+    for mode in parsed:
+        check_kind(mode, schema)
     source = Source(opened, parsed, reward, trials)
     for column, what in ((reward, "reward"), (trials, "trials")):
         if column is None and what == "trials":
@@ -261,20 +266,20 @@ def _check_number(source: Source, column: str, what: str) -> None:
     )
 
 
-def _numbered(frame: Frame) -> Frame | None:
-    """Return a frame with the number of each row; ``None`` if the engine keeps no order of rows."""
+def _numbered(frame: Frame, name: str) -> Frame | None:
+    """Return a frame with the number of each row, by that name; ``None`` if the engine keeps no order of rows."""
     import narwhals as nw
 
     if isinstance(frame, nw.DataFrame):
-        return frame.with_row_index(_ROW)
+        return frame.with_row_index(name)
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
-        return nw.from_native(native.with_row_index(_ROW))  # type: ignore[no-any-return]
+        return nw.from_native(native.with_row_index(name))  # type: ignore[no-any-return]
     if frame.implementation.is_duckdb():
-        return nw.from_native(native.project(f"*, row_number() over () - 1 as {_ROW}"))  # type: ignore[no-any-return]
+        return nw.from_native(native.project(f"*, row_number() over () - 1 as {name}"))  # type: ignore[no-any-return]
     if frame.implementation.is_dask():
-        ones = native.assign(**{_ROW: 1})
-        return nw.from_native(ones.assign(**{_ROW: ones[_ROW].cumsum() - 1}))  # type: ignore[no-any-return]
+        ones = native.assign(**{name: 1})
+        return nw.from_native(ones.assign(**{name: ones[name].cumsum() - 1}))  # type: ignore[no-any-return]
     return None
 
 

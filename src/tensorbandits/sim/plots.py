@@ -66,6 +66,16 @@ class Panel:
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
 
 
+def as_written(words: str) -> str:
+    r"""Return words that matplotlib shows as they are: dollars are no formula, and a leading underscore hides nothing.
+
+    >>> print(as_written("usd_$_per_$_click") + as_written("_name"))
+    usd_\$_per_\$_click _name
+    """
+    plain = words.replace("$", r"\$")
+    return f" {plain}" if plain.startswith("_") else plain
+
+
 def band_words(*comparisons: Comparison) -> str:
     """What curves of these comparisons are drawn with, as words for a title or a caption.
 
@@ -141,7 +151,7 @@ def plot_panels(
             list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False, handlelength=4
         )
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(as_written(title), fontsize=12)
     figure.savefig(path, dpi=150)
 
 
@@ -151,12 +161,13 @@ def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> Non
         colour, style = COLOURS[looks[policy][0] % len(COLOURS)], _STYLES[looks[policy][1] % len(_STYLES)]
         if panel.scale != "linear":
             mean = np.where(mean > 0, mean, np.nan)  # 0 has no logarithm
-        axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=policy, zorder=3)
+        axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=as_written(policy), zorder=3)
         if len(panel.comparison.select(policy, panel.environment)) >= _BAND:
             low = np.maximum(mean - half, 1e-3 * mean)  # a band that reaches below 0 has no logarithm
             axes.fill_between(rounds, low, mean + half, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel("round")
-    axes.set_ylabel(f"{'cumulative regret' if panel.quantity == 'cumulative' else 'regret per round'} ({panel.unit})")
+    quantity = "cumulative regret" if panel.quantity == "cumulative" else "regret per round"
+    axes.set_ylabel(f"{quantity} ({as_written(panel.unit)})")
     if panel.scale == "linear":
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,g}")
@@ -170,7 +181,7 @@ def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> Non
     else:
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_title(panel.title, fontsize=10)
+    axes.set_title(as_written(panel.title), fontsize=10)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
