@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_used_costs_time_only(cache, capsys, monkeypatch
 
 
 def test_compiling_is_announced_once(cache, capsys, monkeypatch):
-    monkeypatch.setattr(double, "__module__", "tensorbandits.example")
+    monkeypatch.setattr(double, "__module__", compiled.__name__)
     run()
     run()
     said = capsys.readouterr().err
