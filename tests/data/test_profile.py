@@ -1,9 +1,11 @@
 """Profiles: the rank that held-out rewards speak for, and what a low-rank model gains."""
 
+import narwhals as nw
 import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits import frames
 from tensorbandits.data import Log, from_log, profile
 
 pa = pytest.importorskip("pyarrow")
@@ -90,3 +92,20 @@ def test_bad_input_is_refused():
     big = from_log(pa.table({name: list(range(300)) for name in "abcr"}), ["a", "b", "c"], "r")
     with pytest.raises(ValueError, match=r"2.7e\+07 cells.*keep fewer levels with top="):
         profile(big)
+
+
+def test_models_come_as_a_frame_of_what_is_installed(monkeypatch):
+    facts = profile(rank_two_log(500, shape=(3, 4, 5)), max_rank=2)
+    there = {"pandas", "polars", "pyarrow"}
+    real = frames.find_spec
+    monkeypatch.setattr(frames, "find_spec", lambda name: real(name) if name in there else None)
+    for expected in ("pandas", "polars", "pyarrow"):
+        frame = facts.to_frame()
+        assert type(frame).__module__.partition(".")[0] == expected
+        columns = nw.from_native(frame, eager_only=True).to_dict(as_series=False)
+        assert columns["model"] == ["overall mean", "main effects", "cell means", "rank 1", "rank 2"]
+        assert columns["error"] == list(facts.errors.values())
+        assert columns["standard_error"] == list(facts.standard_errors.values())
+        assert columns["above_noise"] == [error - facts.noise for error in facts.errors.values()]
+        there.remove(expected)
+    assert len(repr(facts)) < 100

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import check_count, resolve_rank
 from tensorbandits.data.log import Log
+from tensorbandits.frames import to_frame
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.completion import Completion, complete
 from tensorbandits.tensor.tucker import unfold
@@ -24,7 +26,7 @@ _QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _FILLS = 20  # rounds of steadying cells with what was fitted
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
     """How large, full and noisy a log is, and which rank it supports.
 
@@ -42,6 +44,8 @@ class Profile:
     >>> from tensorbandits.data import from_log
     >>> table = pa.table({"a": [0, 1, 1, 0] * 5, "b": [0, 0, 1, 1] * 5, "reward": range(20)})
     >>> facts = profile(from_log(table, ["a", "b"], "reward"), max_rank=1)
+    >>> facts
+    Profile(a: 2, b: 2; 20 rewards, 5 in the median cell; suggested rank 1)
     >>> facts.shape, facts.rewards_per_cell[0.5], facts.mean
     ((2, 2), 5.0, 9.5)
     """
@@ -60,6 +64,26 @@ class Profile:
     noise: float
     suggested_rank: int
     gain: float | None
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {size:,}" for name, size in zip(self.modes, self.shape, strict=True))
+        rewards = f"{self.rewards:,.0f} rewards, {self.rewards_per_cell[0.5]:,.0f} in the median cell"
+        return f"Profile({sizes}; {rewards}; suggested rank {self.suggested_rank})"
+
+    def to_frame(self) -> Any:
+        """Return how well each model predicts, one row per model, as a data frame of pandas, polars or pyarrow.
+
+        The columns are ``model``, ``error``, ``standard_error`` and ``above_noise``, the error less what no model could
+        remove.
+        """
+        return to_frame(
+            {
+                "model": list(self.errors),
+                "error": list(self.errors.values()),
+                "standard_error": list(self.standard_errors.values()),
+                "above_noise": [error - self.noise for error in self.errors.values()],
+            }
+        )
 
 
 def profile(log: Log, *, max_rank: int = 6, seed: int = 0) -> Profile:
