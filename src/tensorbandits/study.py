@@ -32,8 +32,7 @@ LARGEST_RANK = 4  # that policies are told; more columns cost more rounds than t
 _FEW_REWARDS = 10  # in the median cell, below which its own mean is mostly luck
 _THIN = (
     "**Read this with care**: half of the cells have few rewards, and each pays only its own, so that the best cell "
-    "of this world is partly the luckiest one, which no policy could know. Give `--shrinkage 10` or more to mix in "
-    "the others'."
+    "here is partly the luckiest one, which no policy could know. A shrinkage of 10 or more mixes in the others'."
 )
 _MODELS = ("overall mean", "main effects", "cell means")
 
@@ -179,7 +178,7 @@ def _too_few(facts: Profile, told: int) -> str:
     rival = min(_MODELS, key=lambda model: facts.errors[model])
     if told >= facts.suggested_rank or facts.errors[f"rank {told}"] < facts.errors[rival]:
         return ""
-    return f" That is fewer than the log asks for, and predicts worse than '{rival}'; `--rank` tells them more."
+    return f" That is fewer than the log asks for, and predicts worse than '{rival}'; give a higher rank to mend that."
 
 
 def _repeats(facts: Profile) -> bool:

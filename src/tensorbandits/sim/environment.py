@@ -51,7 +51,7 @@ def paper_tensor(p: int = 15, signal: float = 0.5, order: int = 3, rank: int = 2
 
 
 class TensorEnvironment:
-    """A simulated world: draws contexts, pays noisy rewards, and knows the regret of each cell.
+    """What a policy plays in: draws contexts, pays noisy rewards, and knows the regret of each cell.
 
     Parameters
     ----------
