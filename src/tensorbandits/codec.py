@@ -129,8 +129,6 @@ def _flatten(state: Mapping[str, Any]) -> tuple[Any, Arrays]:
 
 def _describe(value: Any, place: str, arrays: Arrays, depth: int) -> Any:
     """One value as what JSON holds; its arrays are added to those by place."""
-    if isinstance(value, (np.bool_, np.integer, np.floating, np.str_)):
-        value = value.item()
     if value is None or type(value) in (bool, str):
         return value
     if type(value) is int:
@@ -139,18 +137,20 @@ def _describe(value: Any, place: str, arrays: Arrays, depth: int) -> Any:
         if not math.isfinite(value):
             raise ValueError(f"{place} is {value}; {_FINITE}")
         return value
-    if type(value) in (np.ndarray, np.memmap):
-        arrays[place] = _check_array(value, place)
-        return {"$array": place}
     if depth == _DEEPEST:
         raise ValueError(f"{place} lies {_DEEPEST} containers deep, or the state holds itself; make it flatter")
-    if isinstance(value, Mapping):
-        return {
-            _mark(key, place): _describe(item, _below(place, key), arrays, depth + 1) for key, item in value.items()
-        }
     if type(value) in (list, tuple):
         items = [_describe(item, f"{place}[{i}]", arrays, depth + 1) for i, item in enumerate(value)]
         return items if type(value) is list else {"$tuple": items}
+    if type(value) is dict or isinstance(value, Mapping):
+        return {
+            _mark(key, place): _describe(item, _below(place, key), arrays, depth + 1) for key, item in value.items()
+        }
+    if type(value) in (np.ndarray, np.memmap):
+        arrays[place] = _check_array(value, place)
+        return {"$array": place}
+    if isinstance(value, (np.bool_, np.integer, np.floating, np.str_)) and type(value) is not np.longdouble:
+        return _describe(value.item(), place, arrays, depth)
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     raise TypeError(f"{place} is a {kind}, which cannot be saved; a state is made of {_PLAIN}: put it into those")
 
