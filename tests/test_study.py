@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import duckdb
@@ -107,6 +109,8 @@ def test_regrets_are_in_units_of_the_log(tmp_path):
         ({}, {"--trials": "shown"}, ["--trials 'shown'"]),
         ({}, {"--reward": "segment", "--trials": None, "--modes": "offer,channel"}, ["segment", "number"]),
         ({}, {"--context": "weather"}, ["--context names the mode 'weather'", "segment"]),
+        ({}, {"--context": "offer,offer"}, ["--context is ['offer', 'offer'], which names a mode twice"]),
+        ({}, {"--policy": "thompson:rank=x"}, ["--policy 'thompson:rank=x' cannot play this log: rank is 'x'"]),
         ({}, {"--missing": "ignore"}, ["--missing is 'ignore'"]),
         ({}, {"--min-count": "0"}, ["--min-count is 0"]),
         ({}, {"--min-count": "999999"}, ["lower --min-count"]),
@@ -176,6 +180,27 @@ def test_policies_of_ones_own_play_beside_the_baseline(tmp_path):
     assert "| Ours | " in words
     assert f"Ours has lower regret than {UCB}" in words
     assert "Thompson" not in words
+
+
+def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path):
+    """By the program itself, in a folder that is on no path, with processes of its own."""
+    (tmp_path / "mine.py").write_text("import tensorbandits\n\n\nclass Mine(tensorbandits.VectorizedUCB):\n    pass\n")
+    options = [
+        "--modes",
+        "segment,offer",
+        "--reward",
+        "clicks",
+        "--policy",
+        "mine:Mine",
+        "--rounds",
+        "20",
+        "--jobs",
+        "2",
+    ]
+    command = [sys.executable, "-P", "-m", "tensorbandits", "study", str(folder / "log.csv"), *options]
+    result = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "| Mine | mine:Mine |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_study_of_the_baseline_alone_claims_nothing(tmp_path):

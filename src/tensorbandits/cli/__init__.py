@@ -1,5 +1,6 @@
 """The command line: parse, call, print. One file per command."""
 
+import os
 import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    sys.path.append(os.getcwd())  # so that a policy of yours, as module:Class, is found beside your data
     application()(prog_name="tensorbandits")
 
 

@@ -52,7 +52,8 @@ def naming_options(*options: str, **others: str) -> Iterator[None]:
             shown, alone = f"--{option.replace('_', '-')}", rf"(?<![\w':,-]){name}"  # not in 'thompson:rank=2'
             words = re.sub(rf"{alone}=(['\"]?)(\w+)\1", rf"{shown} \2", words)  # missing='drop'
             words = re.sub(rf"{alone}=(?!\w)", shown, words)  # top= when ..
-            words = re.sub(rf"(^|: ){name}(?= is | are | names | ')", rf"\1{shown}", words)
+            start = "^" if name == option else "(?:^|(?<=: ))"  # a policy's own setting is no option
+            words = re.sub(rf"{start}{name}(?= is | are | names | ')", shown, words)
             if "_" in name:  # no word of a sentence
                 words = re.sub(rf"{alone}(?![\w'])", shown, words)
         error.args = (words,)

@@ -92,7 +92,10 @@ class World:
             raise TypeError(f"the log is a {type(log).__name__}; give one that from_log has read")
         if not is_sequence(context):
             raise TypeError(f"context is {context!r}; give a list of modes, of {list(log.modes)}")
-        positions = check_context([_position(mode, log) for mode in context], log.shape)
+        found = [_position(mode, log) for mode in context]
+        if len(set(found)) < len(found):
+            raise ValueError(f"context is {list(context)}, which names a mode twice; name each once")
+        positions = check_context(found, log.shape)
         least, pseudo = check_count(min_count, "min_count"), _check_shrinkage(shrinkage)
         return cls(**_arrays(log.shape, *log.values(), positions, least, pseudo, standardise))
 
