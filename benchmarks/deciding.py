@@ -15,7 +15,7 @@ from tensorbandits.evidence import amount, decide
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report import Part, Table, Text
 
-ARMS, RANK = 8_000, 2
+ARMS, RANK, HORIZON = 8_000, 2, 10_000
 MOST = {20: 1.0, 1_000: 5.0}  # times the line, by levels of each of three modes
 ROUNDS, QUICK_ROUNDS = 2_000, 200  # played before decisions are timed
 TIMED, QUICK_TIMED = 500, 100
@@ -38,7 +38,7 @@ def label(settings: Settings) -> str:
 def measure(settings: Settings) -> Result:
     """Play, then time decisions in turns with the line; each decision is from what was just learned."""
     p, rounds, timed = settings["p"], settings["rounds"], settings["timed"]
-    policy: Any = make(settings["policy"], (p, p, p), RANK, horizon=rounds + timed)
+    policy: Any = make(settings["policy"], (p, p, p), RANK, horizon=HORIZON)
     env = tb.TensorEnvironment(paper_tucker(p, SIGNAL, 3, RANK, seed=0), noise=NOISE, seed=0)
     rng = np.random.default_rng(0)
     n = rng.integers(1, 5, ARMS).astype(np.float64)
