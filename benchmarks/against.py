@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,48 +97,43 @@ def measure(settings: Settings) -> Result:
     times: dict[str, list[float]] = {"before": [], "now": []}
     with ExitStack() as stack:
         players = {
-            name: stack.enter_context(Version(sources, case))
+            name: stack.enter_context(playing(sources, case))
             for name, sources in (("before", tree(settings["commit"])), ("now", ROOT / "src"))
         }
         for i in range(settings["slices"]):
             for name in ("before", "now") if i % 2 else ("now", "before"):
-                times[name].append(1e6 * players[name].play(settings["rounds"]) / settings["rounds"])
+                times[name].append(1e6 * players[name](settings["rounds"]) / settings["rounds"])
     return times
 
 
-class Version:
-    """A player of :mod:`benchmarks.slices` with the library of some sources; it waits while another one plays."""
+@contextmanager
+def playing(sources: Path, case: Settings) -> Iterator[Callable[[int], float]]:
+    """Start a player of :mod:`benchmarks.slices` with the library of some sources; it waits while another one plays.
 
-    def __init__(self, sources: Path, case: Settings) -> None:
-        script = Path(__file__).with_name("slices.py")
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", str(script)],
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": str(sources)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        library = self._answer(json.dumps(case))
-        if not Path(library).is_relative_to(sources):
-            raise RuntimeError(f"the library of {sources} was to be timed, but Python took {library}")
+    Yields a function that has it play some rounds, and returns the seconds of the processor that they took.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("slices.py"))],
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": str(sources)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
 
-    def play(self, rounds: int) -> float:
-        """Play some rounds; return the seconds of the processor that they took."""
-        return float(self._answer(str(rounds)))
+        def answer(line: str) -> Any:
+            print(line, file=process.stdin, flush=True)
+            found = process.stdout.readline() if process.stdout else ""
+            if not found:
+                raise RuntimeError(f"a player ended ({process.wait()}); what it said is above")
+            return json.loads(found)
 
-    def _answer(self, line: str) -> Any:
-        print(line, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline() if self.process.stdout else ""
-        if not answer:
-            raise RuntimeError(f"a player ended ({self.process.wait()}); what it said is above")
-        return json.loads(answer)
-
-    def __enter__(self) -> Version:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        try:
+            library = answer(json.dumps(case))
+            if not Path(library).is_relative_to(sources):
+                raise RuntimeError(f"the library of {sources} was to be timed, but Python took {library}")
+            yield lambda rounds: float(answer(str(rounds)))
+        finally:
+            process.kill()
 
 
 def tree(commit: str) -> Path:

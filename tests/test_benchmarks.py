@@ -96,6 +96,17 @@ def test_against_another_commit_every_policy_of_the_registry_is_played():
     assert len({json.dumps(case) for case in cases}) == len(cases)
 
 
+def test_versions_of_the_library_are_played_by_processes_that_wait_for_their_turn(tmp_path):
+    case = {"class": "VectorizedUCB", "p": 3, "paper": False, "arguments": {"context": [0]}}
+    sources = against.ROOT / "src"
+    with against.playing(sources, case) as one, against.playing(sources, case) as two:
+        assert all(play(200) > 0 for play in (one, two, two, one))
+    with pytest.raises(RuntimeError, match=f"library of {tmp_path} was to be timed"), against.playing(tmp_path, case):
+        pass
+    with pytest.raises(RuntimeError, match="a player ended"), against.playing(sources, case | {"class": "Nobody"}):
+        pass
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

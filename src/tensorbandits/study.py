@@ -16,7 +16,7 @@ from tensorbandits.data.columns import shorten
 from tensorbandits.data.file import read_log as read_log  # a study starts with it
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile, profile
-from tensorbandits.evidence import below, how_it_was_run, regret_table
+from tensorbandits.evidence import RULE, below, how_it_was_run, regret_table
 from tensorbandits.policies.registry import records
 from tensorbandits.report import Claims, Code, Part, Picture, Report, Section, Table, Text, escape, write
 from tensorbandits.sim.compare import Comparison, Where, compare
@@ -235,7 +235,7 @@ def _policies(
         Picture(
             "regret", lambda path: plot_panels([panels], path), f"Mean cumulative regret {band_words(comparison)}."
         ),
-        *([Claims(claims)] if claims else []),
+        *([Text(RULE), Claims(claims)] if claims else []),
         regret_table(comparison, baseline, "log", names),
     ]
     return Section("How the policies fare", parts)
