@@ -220,6 +220,7 @@ def _policies(
         for name in names
         if name != baseline
     ]
+    judged: list[Part] = [Text(RULE), Claims(claims)] if claims else []
     panels = [
         Panel(comparison, "log", "cumulative regret", names, unit=unit),
         Panel(comparison, "log", "regret per round", names, scale="log", quantity="per round", unit=unit),
@@ -235,7 +236,7 @@ def _policies(
         Picture(
             "regret", lambda path: plot_panels([panels], path), f"Mean cumulative regret {band_words(comparison)}."
         ),
-        *([Text(RULE), Claims(claims)] if claims else []),
+        *judged,
         regret_table(comparison, baseline, "log", names),
     ]
     return Section("How the policies fare", parts)
@@ -259,6 +260,7 @@ def _how(comparison: Comparison, playing: Mapping[str, PolicyRecipe], seed: int,
 
 def _profile_figure(facts: Profile, path: Path) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator, NullFormatter
 
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     spectra, errors = figure.subplots(1, 2)
@@ -278,8 +280,13 @@ def _profile_figure(facts: Profile, path: Path) -> None:
     errors.scatter([facts.errors[name] for name in names[::-1]], names[::-1], color=colours[::-1], zorder=3)
     if facts.noise > 0:
         errors.axvline(facts.noise, color="black", linestyle=":", label="noise, which no model removes")
-    scale = "log" if min(facts.errors.values()) > 0 else "linear"
+    low, high = min(facts.errors.values()), max(facts.errors.values())
+    scale = "log" if low > 0 else "linear"
     errors.set(xlabel="held-out squared error", xscale=scale, title="how well models predict held-out cell means")
+    if 0 < high < 10 * low:  # within a power of ten, every tick would be labelled, one over the other
+        errors.xaxis.set_major_locator(MaxNLocator(6))
+        errors.xaxis.set_major_formatter("{x:.3g}")
+        errors.xaxis.set_minor_formatter(NullFormatter())
     if facts.noise > 0:
         errors.legend(frameon=False, fontsize=8)
     _tidy(spectra, errors)
