@@ -88,6 +88,23 @@ def test_every_engine_gives_the_sums_of_a_plain_loop(engine, modes, trials):
 
 
 @every_engine
+@pytest.mark.parametrize("trials", [None, "kept"])
+def test_columns_may_have_the_names_that_are_used_within(engine, trials):
+    """Read under such names, and under others, a log is the same."""
+    columns = events()
+    plainly = from_log(
+        pa.table(columns), ["station", "line", "time:weekday"], "clicks", trials=trials and "shown", top={"line": 2}
+    )
+    names = {"station": "reward", "line": "mode0", "time": "rows", "clicks": "square", "shown": "kept"}
+    table = pa.table({names.get(name, name + " of old"): values for name, values in columns.items()})
+    modes = ["reward", "mode0", "rows:weekday"]
+    log = from_log(ENGINES[engine](table), modes, "square", trials=trials, top={"mode0": 2})
+    assert log.levels == plainly.levels
+    assert log.ledger == plainly.ledger
+    assert [part.tolist() for part in log.values()] == [part.tolist() for part in plainly.values()]
+
+
+@every_engine
 def test_float_rewards_agree_up_to_rounding(engine):
     columns = events(whole=False)
     log = from_log(ENGINES[engine](pa.table(columns)), ["station", "line"], "reward")
