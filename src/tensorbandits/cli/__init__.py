@@ -6,6 +6,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Annotated
 
 from tensorbandits.checks import check_installed
+from tensorbandits.cli.stop import Stopped, stopping
 
 if TYPE_CHECKING:
     import typer
@@ -14,26 +15,18 @@ _NEEDS = ("duckdb", "joblib", "matplotlib", "narwhals", "pyarrow", "rich", "thre
 
 
 def main() -> None:
-    """Run the command line, or say how to install what it needs.
-
-    >>> import sys
-    >>> arguments, sys.argv = sys.argv, ["tensorbandits", "--version"]
-    >>> try:
-    ...     main()
-    ... except SystemExit as end:
-    ...     print("code", end.code)
-    ... finally:
-    ...     sys.argv = arguments
-    tensorbandits ...
-    code 0
-    """
-    try:
-        check_installed("the command line", *_NEEDS)
-    except ModuleNotFoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    sys.path.append(os.getcwd())  # so that a policy of yours, as module:Class, is found beside your data
-    application()(prog_name="tensorbandits")
+    """Be the program: run the command line, or say how to install what it needs, or that it was stopped."""
+    with stopping():
+        try:
+            check_installed("the command line", *_NEEDS)
+            sys.path.append(os.getcwd())  # so that a policy of yours, as module:Class, is found beside your data
+            application()(prog_name="tensorbandits")
+        except ModuleNotFoundError as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(2) from None
+        except Stopped as stop:  # between commands; they say more themselves
+            print(stop.word, file=sys.stderr)
+            raise SystemExit(stop.code) from None
 
 
 def application() -> "typer.Typer":

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorbandits.cli.stop import Stopped
 from tensorbandits.sim.where import Where
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_line_errors(out: Path | None = None) -> Iterator[None]:
-    """Turn errors that a user can mend into one line and exit code 2; an interrupt into one line and 130.
+    """Turn errors that a user can mend into one line and exit code 2; being stopped into one line and its own code.
 
     ``out`` is the folder that keeps what is finished, if any.
     """
@@ -22,10 +23,11 @@ def one_line_errors(out: Path | None = None) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
+    except (Stopped, KeyboardInterrupt) as error:
+        stop = error if isinstance(error, Stopped) else Stopped()
         kept = "" if out is None else f": what is finished is in {out}; the same command again goes on from there"
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(130) from None
+        typer.echo(f"{stop.word}{kept}", err=True)
+        raise typer.Exit(stop.code) from None
     except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, MemoryError):

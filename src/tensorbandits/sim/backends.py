@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import threading
 import time
 import warnings
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -27,7 +28,7 @@ _HERE = Where()
 _PATIENCE = 20  # seconds to wait for a cluster to answer
 
 
-def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Iterator[Run]:
+def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
     """Run jobs, several at a time, and yield each result as it is ready, in any order.
 
     >>> list(run_jobs([]))
@@ -46,17 +47,22 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Iterator[Run]:
             if local
             else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
         )
-        with _quietly_closing(parallel(calls)) as runs:
-            try:
-                for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
-                    yield run
-            except Exception as error:
-                if not local:
-                    error.add_note(
-                        f"on the {where.backend} cluster: runs that were finished are kept if a folder was given; "
-                        "every worker needs the same Python and packages as here, tensorbandits among them"
-                    )
-                raise
+        runs = None
+        try:
+            with _deaf_children() if local and where.n_jobs not in (None, 1) else nullcontext():
+                runs = parallel(calls)
+            for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
+                yield run
+        except Exception as error:
+            if not local:
+                error.add_note(
+                    f"on the {where.backend} cluster: runs that were finished are kept if a folder was given; "
+                    "every worker needs the same Python and packages as here, tensorbandits among them"
+                )
+            raise
+        finally:
+            if runs is not None:
+                _close(runs)
 
 
 def _run_near(job: Job, parent: int, source: str) -> Run:
@@ -93,14 +99,31 @@ def _run_far(job: Job, versions: dict[str, str], source: str) -> Run:
 
 
 @contextmanager
-def _quietly_closing(runs: Any) -> Iterator[Any]:
-    """Close a generator of joblib; that not all of it was wanted is no reason to warn."""
+def _deaf_children() -> Iterator[None]:
+    """Let processes that are started in here not hear the signals that end a program, from their first moment on.
+
+    A terminal sends them to every process of a program, and a worker that is still importing would answer with a
+    traceback. The process that asked hears them, a moment later, and ends its workers. What is blocked in a thread is
+    blocked in the threads and processes that it starts.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    for tracker in ("multiprocessing", "joblib.externals.loky.backend"):  # whose start would lift what is blocked
+        import_module(f"{tracker}.resource_tracker").ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
-        yield runs
+        yield
     finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*tasks (have been successfully executed|which were still being)")
-            runs.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _close(runs: Any) -> None:
+    """Close a generator of joblib; that not all of it was wanted is no reason to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*tasks (have been successfully executed|which were still being)")
+        warnings.filterwarnings("ignore", "Failed to kill subprocesses")  # of workers, which have none
+        runs.close()
 
 
 @contextmanager

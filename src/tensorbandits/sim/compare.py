@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -224,11 +225,12 @@ def compare(
     with reporting(progress, len(jobs), rounds) as report:
         for run in runs:
             report(run)
-        for run in run_jobs(missing, place):
-            if results is not None:
-                results.write(run)
-            runs.append(run)
-            report(run)
+        with closing(run_jobs(missing, place)) as finished:  # also when it is left early: workers end at once
+            for run in finished:
+                if results is not None:
+                    results.write(run)
+                runs.append(run)
+                report(run)
     places, names = list(worlds), list(policies)
     runs.sort(key=lambda run: (places.index(run.environment), names.index(run.policy), run.replication))
     return Comparison(tuple(runs), kept=len(jobs) - len(missing))
