@@ -23,7 +23,13 @@ def invoke(*arguments):
 
 def start(*arguments):
     command = [sys.executable, "-m", "tensorbandits", "simulate", *(str(argument) for argument in arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **pipes, start_new_session=True, preexec_fn=hearing)
+
+
+def hearing():
+    """Hear an interrupt, even if these tests run in the background of a script, where it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def files(folder):
@@ -41,6 +47,20 @@ def living(group):
     """The processes of a group that have not ended."""
     listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if line.split()[0] == str(group) and "Z" not in line.split()[1]]
+
+
+def children(parent, name):
+    """The children of a process whose command line has a name in it."""
+    listed = subprocess.run(["ps", "-ww", "-eo", "ppid=,pid=,args="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in listed.splitlines()]
+    return [int(pid) for ppid, pid, line in lines if ppid == str(parent) and name in line]
+
+
+def wait_until_all_ended(group):
+    end = time.monotonic() + 30
+    while living(group):
+        assert time.monotonic() < end, f"still running: {living(group)}"
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -92,25 +112,24 @@ def test_the_same_again_says_what_was_kept(small):
     assert files(out) == before
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)
     wait_for(tmp_path, 2)
-    if how == signal.SIGINT:
-        os.killpg(process.pid, how)  # as a terminal does, to the workers too
-    else:
+    if how == signal.SIGKILL:
         process.kill()
+    else:
+        os.killpg(process.pid, how)  # as a terminal does, to the workers too
     _, errors = process.communicate(timeout=60)
     before = files(tmp_path)
     assert 2 <= len(before) < 6
-    if how == signal.SIGINT:
-        assert process.returncode == 130
-        assert errors.strip().splitlines()[-1].startswith("interrupted: ")
+    if how != signal.SIGKILL:
+        word = "interrupted" if how == signal.SIGINT else "terminated"
+        assert process.returncode == 128 + how
+        assert errors.strip().splitlines()[-1].startswith(f"{word}: what is finished is in {tmp_path}; the same")
         assert "Traceback" not in errors
-    end = time.monotonic() + 30
-    while living(process.pid):
-        assert time.monotonic() < end, f"still running: {living(process.pid)}"
-        time.sleep(0.1)
+        assert "leaked" not in errors
+    wait_until_all_ended(process.pid)
     assert not set(files(tmp_path)) - set(before), "a worker wrote"
     again = invoke(*LONG, "--jobs", 1, "--out", tmp_path)
     assert again.exit_code == 0, again.output
@@ -118,6 +137,56 @@ def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, tmp_path):
     assert {name: files(tmp_path)[name] for name in before} == before
     whole = tb.compare({"thompson": tb.PolicyRecipe("thompson")}, tb.PaperWorld(p=8), horizon=1500, replications=6)
     assert [run.final for run in tb.Comparison.read(tmp_path).runs] == [run.final for run in whole.runs]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_workers_do_not_hear_the_signals_of_a_terminal_even_as_they_start(how, tmp_path):
+    """A worker that is still importing would answer with a traceback."""
+    process = start("--policy", "ucb", "--environment", "paper:p=2", "--rounds", 9, "--jobs", 2, "--out", tmp_path)
+    end = time.monotonic() + 90
+    while not (workers := children(process.pid, "LokyProcess")):
+        assert process.poll() is None
+        assert time.monotonic() < end, "no worker within 90 s"
+    for worker in workers:
+        os.kill(worker, how)
+    _, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop_again_and_again_it_stops_once(how, tmp_path):
+    process = start(*LONG, "--jobs", 2, "--out", tmp_path)
+    wait_for(tmp_path, 1)
+    while process.poll() is None:
+        process.send_signal(how)
+        time.sleep(0.01)
+    errors = process.stderr.read()
+    assert process.returncode == 128 + how
+    assert errors.count("the same command again goes on from there") == 1
+    assert "Traceback" not in errors
+    assert "leaked" not in errors
+    wait_until_all_ended(process.pid)
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path):
+    """As in the background of a script, whose terminal is somebody else's."""
+    arguments = [
+        "--policy",
+        "ucb",
+        "--environment",
+        "paper:p=2",
+        "--rounds",
+        "9",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    code = "import os, signal, sys; from tensorbandits.cli import main; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    code += f"sys.argv = ['tensorbandits', 'simulate', *{arguments}]; os.kill(os.getpid(), signal.SIGINT); main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
