@@ -2,10 +2,8 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,7 @@ import polars
 import pytest
 
 import tensorbandits as tb
-from tensorbandits.sim import digests, plan
-from tensorbandits.sim.digests import digest, source_digest
+from tensorbandits.sim import plan
 
 RECIPES = {"thompson": tb.PolicyRecipe("thompson"), "ucb": tb.PolicyRecipe("ucb")}
 WORLDS = {"three": tb.PaperWorld(p=3), "four": tb.PaperWorld(p=4)}
@@ -221,74 +218,6 @@ def test_two_processes_in_one_folder_do_no_harm(tmp_path):
     assert len(tb.Comparison.read(tmp_path).runs) == 6
 
 
-class Mine(tb.VectorizedUCB):
-    bonus = 1.0
-
-
-def described():
-    """Digests of everything that a run may depend on, one per line."""
-    world = tb.TensorEnvironment(tb.paper_tensor(4, seed=1), context=(0,), context_weights=[np.arange(1, 5)], seed=1)
-    policy = Mine((4, 4, 4), context=(0,), seed=np.random.SeedSequence(3, spawn_key=(1,)))
-    values = [
-        world,
-        policy,
-        {"b", "a", "c"},
-        {"y": 1, "x": (2.5, None, b"z")},
-        lambda x: {x, "u", "v"},
-        Mine,
-        np.eye(3),
-    ]
-    return [digest(value) for value in values] + [source_digest()]
-
-
-def test_digests_are_the_same_in_another_process():
-    root = Path(__file__).resolve().parents[2]
-    code = "from tests.sim.test_results import described; print(described())"
-    for seed in ("1", "2"):
-        path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-        )
-        assert done.returncode == 0, done.stderr
-        assert re.findall(r"[0-9a-f]{32}", done.stdout) == described()
-
-
-def test_digests_tell_values_apart():
-    def make(bonus):
-        return type("Other", (tb.VectorizedUCB,), {"bonus": bonus, "__module__": "somewhere"})
-
-    pairs = [
-        (1, 1.0),
-        (1, True),
-        ("1", b"1"),
-        ((1, 2), [1, 2]),
-        ([1, [2]], [[1], 2]),
-        (["ab", "c"], ["a", "bc"]),
-        (np.zeros(4), np.zeros((2, 2))),
-        (np.zeros(2), np.zeros(2, dtype=np.float32)),
-        (np.random.default_rng(1), np.random.default_rng(2)),
-        (np.random.SeedSequence(1), np.random.SeedSequence(1, spawn_key=(1,))),
-        (lambda x: x + 1, lambda x: x + 2),
-        (make(1.0), make(2.0)),
-        (tb.PaperWorld(p=3)(0), tb.PaperWorld(p=3)(1)),
-    ]
-    for one, two in pairs:
-        assert digest(one) != digest(two), (one, two)
-    loop: list = []
-    loop.append(loop)
-    assert digest(loop) == digest(loop)
-
-
-def test_comments_and_docstrings_do_not_count_as_code():
-    assert digests._bare('"""a"""\nx = 1  # b\n') == digests._bare("x   =  1")
-    assert digests._bare('def f():\n    """only this"""\n') == digests._bare("def f(): pass")
-    assert digests._bare("x = 1") != digests._bare("x = 2")
-
-
 @pytest.mark.parametrize("changed", ["numpy", "scipy", "numba", "tensorbandits"])
 def test_results_of_other_versions_of_what_computes_are_not_mixed(changed, tmp_path, monkeypatch):
     sweep(tmp_path, RECIPES, WORLDS, horizon=5, replications=1)
@@ -296,11 +225,3 @@ def test_results_of_other_versions_of_what_computes_are_not_mixed(changed, tmp_p
     real = plan.software
     monkeypatch.setattr(plan, "software", lambda: real() | {changed: "0.0.1"})
     assert not sweep(tmp_path, RECIPES, WORLDS, horizon=5, replications=1).kept
-
-
-def test_only_code_that_decides_numbers_is_part_of_a_digest():
-    names = [name for part in digests._DECIDING for name, _ in digests._sources(resources.files("tensorbandits"), part)]
-    for name in ("tensor/gibbs.py", "policies/thompson.py", "sim/loop.py", "sim/jobs.py", "sim/log_world.py"):
-        assert name in names
-    for name in ("data/profile.py", "report.py", "sim/plots.py", "cli/demo.py", "paper/figure2.py"):
-        assert name not in names

@@ -19,9 +19,9 @@ from importlib import import_module
 from typing import Any
 
 from tensorbandits.checks import check_installed
-from tensorbandits.sim.digests import source_digest
 from tensorbandits.sim.jobs import Job, Run, run_job
 from tensorbandits.sim.plan import software
+from tensorbandits.sim.sources import source_digest
 from tensorbandits.sim.where import Where
 
 _HERE = Where()

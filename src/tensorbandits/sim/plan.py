@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.policies.base import Policy
-from tensorbandits.sim.digests import digest, policy_digest, source_digest
+from tensorbandits.sim.digests import digest, policy_digest
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.jobs import Job, named
 from tensorbandits.sim.recipes import PaperWorld
+from tensorbandits.sim.sources import source_digest
 
 _FORMAT = 1  # of a run and its file: a change of it makes every run anew
 _SHOWN = 20  # entries of an array that are written out in words
