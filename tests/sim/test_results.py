@@ -2,8 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import warnings
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,8 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits.sim import plan
+from tensorbandits.sim.jobs import Job
+from tensorbandits.sim.results import ResultsFolder
 
 RECIPES = {"thompson": tb.PolicyRecipe("thompson"), "ucb": tb.PolicyRecipe("ucb")}
 WORLDS = {"three": tb.PaperWorld(p=3), "four": tb.PaperWorld(p=4)}
@@ -114,22 +120,70 @@ def test_a_damaged_file_is_made_again(kept, damage):
         victim.write_bytes(texts[damage])
     with pytest.raises(ValueError, match="1 of the 8 runs"):
         tb.Comparison.read(folder)
-    again = sweep(folder)
+    with nullcontext() if damage == "removed" else pytest.warns(match="1 of the 8 runs .* made again"):
+        again = sweep(folder)
     assert again.kept == 7
     assert victim.read_bytes() == whole
     assert [run.final for run in again.runs] == [run.final for run in first.runs]
 
 
-def test_lost_or_broken_times_lose_nothing_else(kept):
+@pytest.mark.parametrize("name", ["*.parquet", "times.jsonl", "comparison.json", "settings.json"])
+def test_a_wrong_byte_anywhere_never_gives_a_wrong_number_or_stops_a_comparison(name, tmp_path):
+    """Each byte of a class of files, at random: a comparison goes on, and reading it gives the truth or an error."""
+    first = sweep(tmp_path, {"ucb": tb.PolicyRecipe("ucb")}, tb.PaperWorld(p=2), horizon=9, replications=2)
+    victim, rng = sorted(tmp_path.rglob(name))[0], np.random.default_rng(0)
+    whole = victim.read_bytes()
+    times = (tmp_path / "times.jsonl").read_bytes()
+    for position in rng.integers(len(whole), size=25):
+        value = whole[position] ^ int(rng.integers(1, 256))
+        victim.write_bytes(whole[:position] + bytes([value]) + whole[position + 1 :])
+        try:
+            same(first, tb.Comparison.read(tmp_path))
+        except ValueError as error:
+            words = str(error)
+            assert re.search("damaged.* run the same comparison again", words), words
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            again = sweep(tmp_path, {"ucb": tb.PolicyRecipe("ucb")}, tb.PaperWorld(p=2), horizon=9, replications=2)
+        assert len(said) == (again.kept < 2)
+        for one, two in zip(first.runs, again.runs, strict=True):
+            assert np.array_equal(one.rounds, two.rounds)
+            assert np.array_equal(one.regret, two.regret)
+        victim.write_bytes(whole)
+        (tmp_path / "times.jsonl").write_bytes(times)
+
+
+def test_a_file_that_is_whole_but_too_short_is_no_run(kept):
+    """As one that another program cut, with checksums and all."""
+    folder, _ = kept
+    results = ResultsFolder(folder, [Job("three", "ucb", 0, WORLDS["three"], RECIPES["ucb"], 60)])
+    whole = results.kept()[0]
+    for shorter in (slice(0, 59), slice(1, 60)):
+        results.write(replace(whole, rounds=whole.rounds[shorter], regret=whole.regret[shorter]))
+        with pytest.warns(match="1 of the 8 runs"):
+            assert sweep(folder).kept == 7
+        assert sweep(folder).kept == 8
+
+
+def test_a_run_whose_time_is_lost_is_made_again(kept):
     folder, first = kept
     lines = (folder / "times.jsonl").read_text().splitlines()
     (folder / "times.jsonl").write_text("\n".join([*lines[:-1], lines[-1][:15]]))
-    read = tb.Comparison.read(folder)
-    assert sum(np.isnan(run.seconds) for run in read.runs) == 1
-    assert sweep(folder, replications=3).kept == 8  # new lines start afresh after the broken one
-    assert sum(np.isnan(run.seconds) for run in tb.Comparison.read(folder).runs) == 1
-    (folder / "times.jsonl").unlink()
-    assert [run.final for run in sweep(folder).runs] == [run.final for run in first.runs]
+    with pytest.warns(match=r"1 of the 8 runs .* times\.jsonl"):
+        again = sweep(folder)  # a new line starts afresh after the broken one
+    assert again.kept == 7
+    assert [run.final for run in again.runs] == [run.final for run in first.runs]
+    assert sweep(folder).kept == 8
+    assert all(run.seconds > 0 for run in tb.Comparison.read(folder).runs)
+
+
+def test_settings_that_are_damaged_are_said_anew(kept):
+    folder, _ = kept
+    place = next(folder.glob("runs/*/settings.json"))
+    said = json.loads(place.read_text())["policy"]
+    place.write_text("{")
+    sweep(folder)
+    assert json.loads(place.read_text())["policy"] == said
 
 
 def test_what_was_run_is_said_in_words(kept):

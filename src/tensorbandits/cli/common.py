@@ -1,10 +1,11 @@
 """What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorbandits.cli.stop import Stopped
 from tensorbandits.sim.where import Where
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 def one_line_errors(out: Path | None = None) -> Iterator[None]:
     """Turn errors that a user can mend into one line and exit code 2; being stopped into one line and its own code.
 
-    ``out`` is the folder that keeps what is finished, if any.
+    Warnings become one line too. ``out`` is the folder that keeps what is finished, if any.
     """
     import typer
 
+    def say(message: Warning | str, *place: Any, **more: Any) -> None:
+        typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = say  # in one line too
+            yield
     except (Stopped, KeyboardInterrupt) as error:
         stop = error if isinstance(error, Stopped) else Stopped()
         kept = "" if out is None else f": what is finished is in {out}; the same command again goes on from there"

@@ -100,12 +100,16 @@ def run_job(job: Job) -> Run:
         policy = job.player(environment)
         _rehearse(policy)
         trace = simulate(policy, environment, job.horizon)
-    rounds = _points(job.horizon)
+    rounds = points(job.horizon)
     return Run(job.environment, job.policy, job.replication, rounds, trace.regret[rounds - 1], trace.seconds)
 
 
-def _points(horizon: int) -> Ints:
-    """The rounds after which the regret is kept: among them 1, 2, .., 9, 10, 20, .., 90, 100, 200, .. and the last."""
+def points(horizon: int) -> Ints:
+    """Return the rounds after which the regret is kept: among them 1, 2, .., 9, 10, 20, .., 90, 100, .. and the last.
+
+    >>> points(12).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    """
     even, early = np.linspace(1, horizon, min(_EVEN, horizon)), np.geomspace(1, horizon, _EARLY)
     round_numbers = np.array([digit * 10.0**power for power in range(10) for digit in range(1, 10)])
     points = np.concatenate([even, early, round_numbers[round_numbers <= horizon]])

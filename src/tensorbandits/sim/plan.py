@@ -18,7 +18,7 @@ from tensorbandits.sim.jobs import Job, named
 from tensorbandits.sim.recipes import PaperWorld
 from tensorbandits.sim.sources import source_digest
 
-_FORMAT = 1  # of a run and its file: a change of it makes every run anew
+_FORMAT = 2  # of a run and its file: a change of it makes every run anew
 _SHOWN = 20  # entries of an array that are written out in words
 
 Key = tuple[str, str, int]  # environment, policy, replication

@@ -7,13 +7,17 @@ A results folder holds
 - ``times.jsonl``: the seconds of each run, apart, because they differ from time to time.
 
 ``<name>`` ends in a digest of the settings and of the code, so that other settings never meet in one place. Only the
-process that compares writes here, each file under another name first: whatever is there is whole.
+process that compares writes here, each file under another name first: whatever is there was whole once. Each file and
+each line holds a checksum of what it says, because disks and people change bytes: a run whose file or time is damaged
+is made again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -22,10 +26,13 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.checks import check_installed
-from tensorbandits.sim.jobs import Floats, Ints, Job, Run, one_thread
+from tensorbandits.sim.jobs import Floats, Ints, Job, Run, one_thread, points
 from tensorbandits.sim.plan import Key, Plan, circumstances
 
-_DIGEST = b"tensorbandits"  # the key under which a file holds the digest of its run
+_DIGEST, _CHECKSUM = (
+    b"tensorbandits",
+    b"checksum",
+)  # the keys under which a file holds the digest of its run, and its own
 
 
 class ResultsFolder:
@@ -36,7 +43,7 @@ class ResultsFolder:
     >>> job = Job("world", "ucb", 0, PaperWorld(p=2), PolicyRecipe("ucb"), horizon=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = ResultsFolder(folder, [job])
-    ...     results.write(Run("world", "ucb", 0, np.array([1, 3]), np.array([0.5, 1.5]), 0.1))
+    ...     results.write(Run("world", "ucb", 0, np.array([1, 2, 3]), np.array([0.5, 1.0, 1.5]), 0.1))
     ...     [run.final for run in ResultsFolder(folder, [job]).kept()], read_runs(folder)[0].seconds
     ([1.5], 0.1)
     """
@@ -51,12 +58,24 @@ class ResultsFolder:
         for name, settings in plan.settings.items():
             place = self.folder / "runs" / name
             place.mkdir(parents=True, exist_ok=True)
-            if not (place / "settings.json").exists():
+            if _read_json(place / "settings.json") is None:
                 _write_json(place / "settings.json", settings | circumstances())
         replications = len({job.replication for job in jobs})
         listing = {"runs": self._listing()}
         _write_json(self.folder / "comparison.json", plan.summary(replications) | circumstances() | listing)
-        self._runs = _read(self.folder, self._entries)
+        self._runs = _read(self.folder, self._entries, jobs[0].horizon)
+        self._warn([file for key, (file, _) in self._entries.items() if key not in self._runs])
+
+    def _warn(self, files: Sequence[str]) -> None:
+        """Say which of the files that are there are not taken for results."""
+        damaged = [file for file in files if (self.folder / file).exists()]
+        if damaged:
+            more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+            warnings.warn(
+                f"{len(damaged)} of the {len(self._entries)} runs in {self.folder} are damaged, in their files or in "
+                f"times.jsonl, and are made again: {', '.join(damaged[:3])}{more}",
+                stacklevel=5,
+            )
 
     def kept(self) -> list[Run]:
         """Return the runs of this comparison that are there already."""
@@ -80,13 +99,14 @@ class ResultsFolder:
             "round": pyarrow.array(run.rounds, pyarrow.int64()),
             "regret": pyarrow.array(run.regret, pyarrow.float64()),
         }
-        table = pyarrow.table(columns).replace_schema_metadata({_DIGEST: known_by})
+        table = pyarrow.table(columns)
+        table = table.replace_schema_metadata({_DIGEST: known_by, _CHECKSUM: _checksum(table.to_pydict())})
         path = self.folder / file
         aside = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             parquet.write_table(table, aside, compression="zstd", write_page_checksum=True)
             # The time first: a run that is there without it would stay without.
-            _append_line(self.folder / "times.jsonl", {"file": file, "seconds": run.seconds})
+            _append_line(self.folder / "times.jsonl", _with_checksum({"file": file, "seconds": run.seconds}))
             os.replace(aside, path)
         finally:
             aside.unlink(missing_ok=True)
@@ -107,17 +127,20 @@ def read_runs(folder: str | PathLike[str]) -> list[Run]:
     """Return the runs of the last comparison in a results folder."""
     check_installed("reading results from a folder", "pyarrow")
     place = Path(folder)
-    try:
-        listed = json.loads((place / "comparison.json").read_text(encoding="utf-8"))["runs"]
-    except FileNotFoundError:
+    if not (place / "comparison.json").exists():
         raise FileNotFoundError(
             f"{place} holds no comparison; give the folder that was given to compare(.., folder=..)"
-        ) from None
+        )
+    said = _read_json(place / "comparison.json")
+    if said is None:
+        raise ValueError(
+            f"comparison.json in {place} is damaged; run the same comparison again: it keeps its runs and mends it"
+        )
     entries = {
         (entry["environment"], entry["policy"], entry["replication"]): (entry["file"], entry["digest"])
-        for entry in listed
+        for entry in said["runs"]
     }
-    found = _read(place, entries)
+    found = _read(place, entries, said["horizon"])
     if len(found) < len(entries):
         raise ValueError(
             f"{len(entries) - len(found)} of the {len(entries)} runs of the comparison in {place} are missing or "
@@ -126,43 +149,61 @@ def read_runs(folder: str | PathLike[str]) -> list[Run]:
     return list(found.values())
 
 
-def _read(folder: Path, entries: Mapping[Key, tuple[str, str]]) -> dict[Key, Run]:
-    """The runs that are there, whole, and made by what the entries say."""
-    seconds = _read_times(folder / "times.jsonl")
+def _read(folder: Path, entries: Mapping[Key, tuple[str, str]], horizon: int) -> dict[Key, Run]:
+    """The runs that are there, whole, with their times, and made by what the entries say."""
+    seconds, rounds = _read_times(folder / "times.jsonl"), points(horizon)
     runs = {}
     for key, (file, known_by) in entries.items():
-        columns = _read_file(folder / file, known_by)
-        if columns is not None:
-            runs[key] = Run(*key, *columns, seconds.get(file, float("nan")))
+        curve = _read_file(folder / file, known_by)
+        if curve is not None and file in seconds and np.array_equal(curve[0], rounds):
+            runs[key] = Run(*key, *curve, seconds[file])
     return runs
 
 
 def _read_file(path: Path, known_by: str) -> tuple[Ints, Floats] | None:
     """The rounds and regrets of a file; ``None`` without the file, or with one that is damaged or of another run."""
-    import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            if (file.schema_arrow.metadata or {}).get(_DIGEST) != known_by.encode():
+            said = file.schema_arrow.metadata or {}
+            if said.get(_DIGEST) != known_by.encode():
                 return None
-            table = file.read(columns=["round", "regret"], use_threads=False)
+            table = file.read(use_threads=False)
+        if said.get(_CHECKSUM) != _checksum(table.to_pydict()).encode():
+            return None
         return table["round"].to_numpy(), table["regret"].to_numpy()
-    except (OSError, KeyError, pyarrow.ArrowException):
+    except Exception:  # there is no saying what a wrong byte makes of a file
         return None
 
 
 def _read_times(path: Path) -> dict[str, float]:
-    """The seconds by file; a line cut short is passed over."""
-    seconds = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                seconds[entry["file"]] = float(entry["seconds"])
-            except (ValueError, KeyError, TypeError):
-                continue
-    return seconds
+    """The seconds by file; a damaged line is passed over."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return {entry["file"]: entry["seconds"] for entry in map(_whole, lines) if entry is not None}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """What a file says, or ``None`` without the file or with a damaged one."""
+    return _whole(path.read_bytes()) if path.exists() else None
+
+
+def _whole(text: bytes) -> dict[str, Any] | None:
+    """The object that a text says, if it is the one that the checksum in it was made for."""
+    try:
+        said: dict[str, Any] = json.loads(text)
+        return said if said.pop(_CHECKSUM.decode()) == _checksum(said) else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(json.dumps(content))  # as it will be read
+    return said | {_CHECKSUM.decode(): _checksum(said)}
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _append_line(path: Path, entry: Mapping[str, Any]) -> None:
@@ -175,7 +216,7 @@ def _append_line(path: Path, entry: Mapping[str, Any]) -> None:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file, whole or not at all, with a line for each key and for each entry of a list of objects."""
-    lines = [f"{json.dumps(key)}: {_json_lines(value)}" for key, value in content.items()]
+    lines = [f"{json.dumps(key)}: {_json_lines(value)}" for key, value in _with_checksum(content).items()]
     aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     aside.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     os.replace(aside, path)
