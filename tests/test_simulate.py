@@ -214,6 +214,53 @@ def test_wrong_options_get_one_clear_line(arguments, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+OURS = """
+import tensorbandits as tb
+import beside
+
+class Mine(tb.VectorizedUCB):
+    def __init__(self, shape, *, context=(), seed=None, scale=1.0, steps=1):
+        super().__init__(shape, context=context, seed=seed, scale=beside.TWICE * scale)
+        self.steps = steps
+"""
+
+
+@pytest.mark.parametrize("where", [["--jobs", "2"], ["--backend", "dask", "--jobs", "2"]])
+def test_a_policy_of_the_current_folder_plays_too(where, tmp_path):
+    """Started as an installed program is: by a script of another folder, so that the current one is not on its path."""
+    if "dask" in where:
+        pytest.importorskip("distributed")
+    (tmp_path / "ours.py").write_text(OURS)
+    (tmp_path / "beside.py").write_text("TWICE = 2.0")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "program.py").write_text(
+        "from tensorbandits.cli import main\nif __name__ == '__main__':\n    main()\n"
+    )
+    options = ["--policy", "ours:Mine:scale=2,steps=3", "--policy", "ucb:scale=4", "--environment", "paper:p=3"]
+    command = [sys.executable, "bin/program.py", "simulate", *options, "--rounds", "200", "--replications", "2", *where]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    mine, ucb = tb.Comparison.read(tmp_path / "out" / "simulate").table()
+    assert mine.policy == "ours:Mine:scale=2,steps=3"
+    assert (mine.mean, mine.worst) == (ucb.mean, ucb.worst)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("class Mine", "SyntaxError"), ("1 / 0", "ZeroDivisionError: division by zero"), ("Mine = 3", "give a class")],
+)
+def test_a_module_that_cannot_be_used_gets_one_line(source, message, tmp_path, monkeypatch):
+    name = f"broken_{len(source)}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    result = invoke("--policy", f"{name}:Mine")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: --policy {name}:Mine: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("below", ["", "deeper"])
 def test_an_out_that_is_a_file_is_refused(below, tmp_path):
     (tmp_path / "out").write_text("precious")

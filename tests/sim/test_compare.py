@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 from scipy import stats
 
 import tensorbandits as tb
+from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB
 from tensorbandits.sim.compare import Comparison, Job, Run, compare, run_job, run_jobs
@@ -136,8 +138,16 @@ def test_an_error_names_the_job(n_jobs):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"policies": {}}, TypeError, "at least one function"),
-        ({"policies": {"ucb": VectorizedUCB((4, 4, 4))}}, TypeError, "lambda seed"),
+        ({"policies": {}}, TypeError, "at least one by name"),
+        ({"policies": {"ucb": VectorizedUCB((4, 4, 4))}}, TypeError, "'ucb'.*cannot start anew.*lambda seed"),
+        ({"policies": {"env": TensorEnvironment}}, TypeError, "'env'.*give a function, a recipe, a class or a name"),
+        (
+            {"policies": {"typo": "thomson"}},
+            ValueError,
+            r"policies\['typo'\]: policy is 'thomson'; allowed are thompson",
+        ),
+        ({"policies": {"far": "nowhere:Mine"}}, ValueError, r"policies\['far'\].*cannot be imported"),
+        ({"policies": {3: "ucb"}}, TypeError, "the name 3 is no string"),
         ({"policies": [VectorizedUCB]}, TypeError, "by name"),
         ({"environments": TensorEnvironment(np.zeros(3))}, TypeError, "lambda seed"),
         ({"environments": {}}, TypeError, "give a function"),
@@ -152,6 +162,63 @@ def test_bad_input_is_refused(arguments, error, message):
     good = {"policies": POLICIES, "environments": environment, "horizon": 5, "replications": 1}
     with pytest.raises(error, match=message):
         compare(**(good | arguments))
+
+
+def test_a_class_a_name_a_text_and_advice_make_the_policy_that_a_function_does():
+    advice = tb.recommend(SHAPE, 2, 50, goal="compute")
+    ways = {
+        "function": lambda seed: tb.TensorEpochGreedy(SHAPE, "auto", seed=seed),
+        "class": tb.TensorEpochGreedy,
+        "name": "epoch-greedy",
+        "recipe": tb.PolicyRecipe("epoch-greedy"),
+    }
+    runs = compare(ways, environment, horizon=50, replications=2).runs
+    assert len({(run.replication, run.final) for run in runs}) == 2
+    told = {"text": f"{tb.PolicyRecipe(advice)}", "advice": advice, "function": lambda seed: advice.make(seed)}
+    runs = compare(told, environment, horizon=50, replications=2).runs
+    assert len({(run.replication, run.final) for run in runs}) == 2
+
+
+def test_a_policy_that_was_registered_is_known_by_its_name_in_every_process():
+    tb.register(Random, "at-random")
+    try:
+        runs = compare(
+            {"a": "at-random", "b": POLICIES["random"]}, environment, horizon=20, replications=2, n_jobs=2
+        ).runs
+    finally:
+        del registry._RECORDS["at-random"]
+    assert [run.final for run in runs[:2]] == [run.final for run in runs[2:]]
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import tensorbandits as tb
+
+class Mine(tb.VectorizedUCB):
+    def _score(self):
+        return CONSTANT
+
+CONSTANT = 2
+
+if __name__ == "__main__":
+    tb.register(Mine, "mine")
+    policies = {"class": Mine, "name": "mine", "function": lambda seed: Mine((3, 3, 3), seed=seed)}
+    found = tb.compare(policies, tb.PaperWorld(p=3), horizon=30, replications=2, **eval(sys.argv[1]))
+    print(sorted({run.final for run in found.runs}))
+"""
+
+
+@pytest.mark.parametrize("where", [{"n_jobs": 2}, {"n_jobs": 2, "folder": "results"}, {"backend": "dask", "n_jobs": 2}])
+def test_a_policy_of_a_script_plays_in_other_processes(where, tmp_path):
+    if where.get("backend") == "dask":
+        pytest.importorskip("distributed")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py", repr(where)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    alone = compare({"ucb": "ucb"}, tb.PaperWorld(p=3), horizon=30, replications=2)
+    assert done.stdout.strip() == str(sorted({run.final for run in alone.runs}))
 
 
 def test_where_to_run_is_said_in_one_way():

@@ -7,7 +7,7 @@ from time import monotonic
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_ONCE = 10.0  # seconds in which further signals say the same again, so that what was begun can be put away
+_ONCE = 60.0  # seconds in which further signals say the same again, so that what was begun can be put away
 
 
 class Stopped(BaseException):

@@ -7,11 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
+from tensorbandits.advice import Recommendation
 from tensorbandits.checks import check_count
+from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
 from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job
 from tensorbandits.sim.progress import reporting
@@ -31,6 +33,8 @@ __all__ = [
     "run_job",
     "run_jobs",
 ]
+
+_POLICIES = "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed), 'thompson': 'thompson:rank=2'}"
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ class Comparison:
 
 
 def compare(
-    policies: Mapping[str, PolicyFactory | PolicyRecipe],
+    policies: Mapping[str, PolicyFactory | PolicyRecipe | type[Policy] | str | Recommendation],
     environments: EnvironmentFactory | Mapping[str, EnvironmentFactory],
     *,
     horizon: int,
@@ -186,8 +190,9 @@ def compare(
 
     Parameters
     ----------
-    policies : by name, a function from a ``SeedSequence`` to a policy, or a :class:`PolicyRecipe`, which fits the
-        shape and the context of each environment.
+    policies : by name, a function from a ``SeedSequence`` to a policy; or what fits the shape and the context of each
+        environment: a :class:`PolicyRecipe`, its text (``"ensemble:rank=2"``), the class of a policy, or what
+        :func:`tensorbandits.recommend` returned.
     environments : a function from an int to a :class:`TensorEnvironment`, such as a :class:`PaperWorld`, or several
         by name. Replication ``i`` gets ``seed + i``: with ``seed=0`` the paper's tensors have the seeds 0, 1, ..
     horizon, replications : rounds of each run, and runs of each policy in each environment.
@@ -203,21 +208,21 @@ def compare(
 
     >>> from tensorbandits import TensorEnvironment, VectorizedUCB
     >>> result = compare(
-    ...     {"ucb": lambda seed: VectorizedUCB((3, 3), seed=seed), "thompson": PolicyRecipe("thompson", {"rank": 1})},
+    ...     {"ucb": lambda seed: VectorizedUCB((3, 3), seed=seed), "thompson": "thompson:rank=1"},
     ...     lambda seed: TensorEnvironment(np.eye(3), noise=0.1, seed=seed),
     ...     horizon=50, replications=2,
     ... )
     >>> [(row.policy, row.replications) for row in result.table()]
     [('ucb', 2), ('thompson', 2)]
     """
-    worlds = _check_makers(policies, environments)
+    makers, worlds = _check_policies(policies), _check_environments(environments)
     rounds, count = check_count(horizon, "horizon"), check_count(replications, "replications")
     place = Where.chosen(where, n_jobs, backend, address)
     jobs = [
-        Job(world, name, i, worlds[world], policies[name], rounds, check_count(seed, "seed", least=0))
+        Job(world, name, i, worlds[world], makers[name], rounds, check_count(seed, "seed", least=0))
         for i in range(count)
         for world in worlds
-        for name in policies
+        for name in makers
     ]
     results = None if folder is None else ResultsFolder(folder, jobs)
     runs = [] if results is None else results.kept()
@@ -231,32 +236,50 @@ def compare(
                     results.write(run)
                 runs.append(run)
                 report(run)
-    places, names = list(worlds), list(policies)
+    places, names = list(worlds), list(makers)
     runs.sort(key=lambda run: (places.index(run.environment), names.index(run.policy), run.replication))
     return Comparison(tuple(runs), kept=len(jobs) - len(missing))
 
 
-def _check_makers(policies: object, environments: object) -> Mapping[str, EnvironmentFactory]:
-    """Return the environments by name, or raise."""
-    if (
-        not isinstance(policies, Mapping)
-        or not policies
-        or not all(callable(make) or isinstance(make, PolicyRecipe) for make in policies.values())
-    ):
-        raise TypeError(
-            f"policies is {policies!r}; give at least one function from a seed to a policy, or a recipe, by name: "
-            "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed), 'thompson': PolicyRecipe('thompson')}"
-        )
+def _check_policies(policies: object) -> dict[str, PolicyFactory | PolicyRecipe]:
+    """Return what makes each policy, by name."""
+    if not isinstance(policies, Mapping) or not policies:
+        raise TypeError(f"policies is {policies!r}; give at least one by name: {_POLICIES}")
+    return {_check_name(name): _maker(name, given) for name, given in policies.items()}
+
+
+def _maker(name: str, given: Any) -> PolicyFactory | PolicyRecipe:
+    """Return a function or a recipe that makes what was given."""
+    try:
+        if isinstance(given, str):
+            return PolicyRecipe.parse(given)
+        if isinstance(given, Recommendation) or (isinstance(given, type) and issubclass(given, Policy)):
+            return PolicyRecipe(cast(Any, given))
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"policies[{name!r}]: {error}") from None
+    if isinstance(given, PolicyRecipe) or (callable(given) and not isinstance(given, type)):
+        return cast(PolicyFactory | PolicyRecipe, given)
+    again = ": one policy cannot start anew for each run" if isinstance(given, Policy) else ""
+    raise TypeError(
+        f"policies[{name!r}] is {given!r}{again}; give a function, a recipe, a class or a name: {_POLICIES}"
+    )
+
+
+def _check_environments(environments: object) -> Mapping[str, EnvironmentFactory]:
+    """Return the environments by name."""
     worlds: Mapping[str, Any] = environments if isinstance(environments, Mapping) else {"environment": environments}
     if not worlds or not all(callable(make) for make in worlds.values()):
         raise TypeError(
             f"environments is {environments!r}; give a function from an int to an environment, or several by "
             "name: lambda seed: TensorEnvironment(paper_tensor(seed=seed), seed=seed)"
         )
-    for name in (*policies, *worlds):
-        if not isinstance(name, str):
-            raise TypeError(f"the name {name!r} is no string; name policies and environments by strings")
-    return worlds
+    return {_check_name(name): make for name, make in worlds.items()}
+
+
+def _check_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name {name!r} is no string; name policies and environments by strings")
+    return name
 
 
 def _finals(runs: Sequence[Run]) -> Floats:
