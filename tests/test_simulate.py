@@ -161,7 +161,7 @@ def test_told_to_stop_again_and_again_it_stops_once(how, tmp_path):
     while process.poll() is None:
         process.send_signal(how)
         time.sleep(0.01)
-    errors = process.stderr.read()
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + how
     assert errors.count("the same command again goes on from there") == 1
     assert "Traceback" not in errors
@@ -252,8 +252,7 @@ def test_a_policy_of_the_current_folder_plays_too(where, tmp_path):
 def test_a_module_that_cannot_be_used_gets_one_line(source, message, tmp_path, monkeypatch):
     name = f"broken_{len(source)}"
     (tmp_path / f"{name}.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
     result = invoke("--policy", f"{name}:Mine")
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: --policy {name}:Mine: ")

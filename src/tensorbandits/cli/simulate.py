@@ -1,7 +1,5 @@
 """``tensorbandits simulate``: any policies in any environments, here or on a cluster."""
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -72,7 +70,6 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Compare policies in environments; print a table, keep every run, write a figure."""
         with one_line_errors(out):
-            _import_from_here()
             recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
             worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
@@ -104,13 +101,6 @@ def _parse(option: str, texts: Sequence[str], parse: Callable[[str], Made]) -> d
         except Exception as error:  # of a module of the user's
             raise ValueError(f"--{option} {text}: {type(error).__name__}: {error}") from None
     return made
-
-
-def _import_from_here() -> None:
-    """Let modules of the current folder be found as ``module:Class``, after all others, also by worker processes."""
-    here = os.getcwd()
-    if not {"", here} & set(sys.path):
-        sys.path.append(here)
 
 
 def _environment(text: str) -> EnvironmentFactory:
