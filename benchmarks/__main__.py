@@ -99,7 +99,7 @@ def _measure(suite: ModuleType, wanted: list, options: Options, out: Path, fresh
         return Chapter(regret.NAME, Section(regret.TITLE, parts), data, sum(run.seconds for run in comparison.runs))
     if suite is claims and not options.quick:  # some claims are about measurements of that suite
         run_all(scale, scale.plan(options), Store(out, scale.NAME), jobs, console)
-    store = Store(out, suite.NAME, fresh)
+    store = Store(out, suite.NAME, fresh, getattr(suite, "MEASURED", "tensorbandits.sim.jobs"))
     run_all(suite, wanted, store, jobs, console)
     return chapter(suite, suite.section(store, options), store, wanted)
 

@@ -1,12 +1,12 @@
 """Measurements kept as they come: one JSON-lines file per suite, so that an interrupted run goes on where it stopped.
 
 A measurement is known by its settings, which hold everything that decides it apart from the code and the machine. So
-changed settings are never mixed with old results; results of other versions of the code are kept, and counted.
+changed settings are never mixed with old results; results of other versions of the code are kept, and counted. Runs of
+policies are kept by ``tensorbandits.compare`` instead; what is here are times, memory and the like.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorbandits as tb
+from tensorbandits.sim.sources import source_digest
 
 BUSY = 1.6  # processes running or waiting in the last minute; a measurement that runs alone makes 1
 Settings = dict[str, Any]
@@ -44,14 +44,6 @@ def key(settings: Settings) -> str:
     return json.dumps(settings, sort_keys=True, default=repr)
 
 
-def code_version() -> str:
-    """A digest of the package's source: results of different code can be told apart."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(tb.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield what a JSON-lines file holds; a line cut short by an interruption is left out."""
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
@@ -64,14 +56,14 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Store:
-    """The measurements of one suite.
+    """The measurements of one suite, of the library's code below a module.
 
     With ``fresh`` those made before count as missing; a later run without it goes on with the new ones.
     """
 
-    def __init__(self, folder: Path, suite: str, fresh: bool = False) -> None:
+    def __init__(self, folder: Path, suite: str, fresh: bool = False, module: str = "tensorbandits.sim.jobs") -> None:
         self.path = folder / f"{suite}.jsonl"
-        self.code = code_version()
+        self.code = source_digest(module)
         kept = [] if fresh else read_lines(self.path)
         self._kept = {record["key"]: record for record in kept if {"key", "code", "result"} <= record.keys()}
 
