@@ -203,6 +203,13 @@ def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path
     assert "| Mine | mine:Mine |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
+def test_context_is_named_in_the_report_however_it_is_given(tmp_path):
+    _, twin = study(noise(300), tmp_path, context=[1], policies=["ucb"], rounds=5, replications=1)
+    assert "rewards, given b, rank" in twin.read_text(encoding="utf-8")
+    with pytest.raises(TypeError, match="context is 'a'; give a list of modes"):
+        study(noise(300), tmp_path, context="a")
+
+
 def test_a_study_of_the_baseline_alone_claims_nothing(tmp_path):
     _, twin = study(noise(300), tmp_path, policies=["ucb"], rounds=30, replications=2)
     assert "lower regret" not in twin.read_text(encoding="utf-8")

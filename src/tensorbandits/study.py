@@ -78,7 +78,7 @@ def study(
     log: Log,
     folder: str | os.PathLike[str] = "out/study",
     *,
-    context: Sequence[str] = (),
+    context: Sequence[str | int] = (),
     policies: Sequence[Any] = (),
     rank: int | None = None,
     rounds: int = 10_000,
@@ -104,7 +104,7 @@ def study(
     start = time.perf_counter()
     check_count(rounds, "rounds")
     place = Where.chosen(where, n_jobs, backend, address)
-    world = World.of(log, list(context), min_count=min_count, shrinkage=shrinkage, standardise=True)
+    world = World.of(log, context, min_count=min_count, shrinkage=shrinkage, standardise=True)
     facts = profile(log, seed=seed)
     told = min(facts.suggested_rank, LARGEST_RANK) if rank is None else check_count(rank, "rank")
     playing, refused = lineup(world, told, rounds, policies)
@@ -124,7 +124,7 @@ def study(
     sections = [
         _contents(log, facts),
         _rank(facts, told),
-        _policies(_in_rewards(comparison, world), log, context, playing, told, (min_count, shrinkage), remarks),
+        _policies(_in_rewards(comparison, world), log, world.context, playing, told, (min_count, shrinkage), remarks),
         _how(comparison, playing, seed, time.perf_counter() - start, command),
     ]
     return write(Report(f"A study of {escape(log.reward)} by {', '.join(map(escape, log.modes))}", sections), folder)
@@ -204,7 +204,7 @@ def verdict(facts: Profile) -> str:
 def _policies(
     comparison: Comparison,
     log: Log,
-    context: Sequence[str],
+    context: Sequence[int],
     playing: Mapping[str, PolicyRecipe],
     told: int,
     small: tuple[int, float],
@@ -212,7 +212,7 @@ def _policies(
 ) -> Section:
     names = comparison.policies
     baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
-    given = f"given {', '.join(map(escape, context))}" if context else "with every mode decided"
+    given = f"given {', '.join(escape(log.modes[j]) for j in context)}" if context else "with every mode decided"
     unit = f"units of {shorten(log.reward, 40)}"
     lower = f"has lower regret than {escape(baseline)} at the end"
     claims = [
