@@ -1,4 +1,5 @@
 import pickle
+from math import isclose
 
 import numpy as np
 import pytest
@@ -28,6 +29,13 @@ def brute_force(shape, fixed, levels, forbidden):
     return mask
 
 
+def refusal(*arguments):
+    try:
+        return f"no refusal but {best_cell(*arguments)}"
+    except ValueError as error:
+        return str(error)
+
+
 def random_problem(rng):
     shape = tuple(rng.integers(1, 7, rng.integers(1, 5)).tolist())
     modes = range(len(shape))
@@ -55,16 +63,15 @@ def test_the_best_allowed_cell_is_that_of_brute_force(seed):
         if not mask.any():
             outcomes["none"] += 1
             for given in (tensor, full):
-                with pytest.raises(ValueError, match=r"allow more|allow it"):
-                    best_cell(given, fixed, allowed)
+                assert refusal(given, fixed, allowed).endswith(("these rules", "allow it", "forbids one"))
             continue
         largest = full[mask].max()
         for given in (tensor, full):
             cell = best_cell(given, fixed, allowed)
             assert mask[cell]
-            assert full[cell] == pytest.approx(largest, rel=1e-12, abs=1e-12)
+            assert isclose(full[cell], largest, rel_tol=1e-12, abs_tol=1e-12)
         free = entries(tensor.core, tensor.factors, fixed).max()
-        outcomes["unrestricted" if free == pytest.approx(largest) else "restricted"] += 1
+        outcomes["unrestricted" if isclose(free, largest) else "restricted"] += 1
     assert min(outcomes.values()) > 100
 
 

@@ -35,6 +35,7 @@ Ints = NDArray[np.int64]
 # ranks before and after the mode in turn, and its candidate in turn.
 _SLOT, _ROWS, _EDGES, _COUNT, _EDGE_COUNT, _MODE, _AT, _LEFT, _RIGHT, _TURN = range(10)
 
+_LEAST = -1e308  # stands for numbers below their range
 _MANY = 9  # a hull is looked for among more rows of rank 2; about as many are left
 
 
@@ -50,15 +51,26 @@ class Candidates(NamedTuple):
     edges: Ints
 
 
-class Rulebook(NamedTuple):
-    """Rules by literal, and how far each is met."""
+class Side(NamedTuple):
+    """One of the last two modes of the search: its candidates as columns (r, n) and their literals, those that suffice
+    for bounds as rows, and room for what candidates are worth, which of them count, and these as columns."""
 
-    first: Ints
-    rules: Ints
-    counts: Ints
+    columns: Floats
+    literals: Ints
+    edges: Floats
+    worth: Floats
+    chosen: Ints
+    packed: Floats
+
+
+class Book(NamedTuple):
+    """The rules by literal, how far each is met, and what is blocked."""
+
+    table: Table
     met: Ints
     left: Ints
     blocked: Ints
+    marks: Ints
 
 
 @kernel
@@ -69,35 +81,35 @@ def best_allowed(
     ranks: Ints,
     fixed: Ints,
     free: Ints,
-    free_counts: Ints,
+    free_heads: Ints,
     edges: Ints,
-    edge_counts: Ints,
+    edge_heads: Ints,
     opened: NDArray[np.bool_],
     table: Table,
     out: Ints,
 ) -> bool:
     """Write the best allowed cell to ``out`` (d,), or return that there is none.
 
-    ``free`` lists the allowed levels that no rule names, mode after mode, ``free_counts`` (d,) of them; ``opened`` says
-    of each literal whether its level is allowed. Of modes of rank 3 and more, ``edges`` lists which candidates suffice
-    for bounds, none for all.
+    ``free`` lists the allowed levels that no rule names, mode after mode, those of mode j from
+    ``free_heads[j]`` on; ``opened`` says of each literal whether its level is allowed. Of modes of rank 3 and more,
+    ``edges`` lists in the same way which candidates suffice for bounds, none for all.
     """
     known = np.empty((7, sizes.size), np.int64)
     m = _begin(sizes, ranks, fixed, known)
-    book = Rulebook(
-        table.first,
-        table.rules,
-        table.counts,
+    literals = table.levels.size
+    book = Book(
+        table,
         np.zeros(table.counts.size, np.int64),
         table.sums.copy(),
-        np.zeros(table.levels.size, np.int64),
+        np.zeros(literals, np.int64),
+        np.full(literals, -1, np.int64),
     )
     for j in range(sizes.size):
         out[j] = fixed[j]
         if fixed[j] >= 0 and not _give(book, _find(table, j, fixed[j])):
             return False
     step = core.size
-    T = np.empty((2 * m + 2) * step)
+    T = np.empty((2 * m + 3) * step)
     _fix(core, rows, ranks, fixed, known, T)
     plan = np.zeros((10, sizes.size), np.int64)
     room = (table.levels.size + free.size) * np.max(ranks)
@@ -109,10 +121,10 @@ def best_allowed(
         np.empty(room),
         np.empty(room + edges.size, np.int64),
     )
-    if not _list(rows, ranks, fixed, free, free_counts, edges, edge_counts, opened, table, known, plan, candidates):
+    if not _list(rows, ranks, fixed, free, free_heads, edges, edge_heads, opened, table, known, plan, candidates):
         return False
     _arrange(fixed, plan, m)
-    return _search(T, step, ranks, plan, candidates, book, m, out)
+    return m == 0 or _search(T, step, ranks, plan, candidates, book, m, out)
 
 
 @kernel
@@ -129,31 +141,36 @@ def _find(table: Table, j: int, level: int) -> int:
 
 
 @kernel
-def _give(book: Rulebook, literal: int) -> bool:
+def _give(book: Book, literal: int) -> bool:
     """Note that a level is given; return whether no rule is broken."""
-    whole = True
-    if literal >= 0:
-        for at in range(book.first[literal], book.first[literal + 1]):
-            rule = book.rules[at]
-            book.met[rule] += 1
-            book.left[rule] -= literal
-            if book.met[rule] == book.counts[rule] - 1:
-                book.blocked[book.left[rule]] += 1
-            elif book.met[rule] == book.counts[rule]:
-                whole = False
+    if literal < 0:
+        return True
+    table, whole = book.table, bool(book.blocked[literal] == 0)
+    for at in range(table.paired[literal], table.paired[literal + 1]):
+        book.blocked[table.partners[at]] += 1
+    for at in range(table.first[literal], table.first[literal + 1]):
+        rule = table.rules[at]
+        book.met[rule] += 1
+        book.left[rule] -= literal
+        if book.met[rule] == table.counts[rule] - 1:
+            book.blocked[book.left[rule]] += 1
     return whole
 
 
 @kernel
-def _take_back(book: Rulebook, literal: int) -> None:
+def _take_back(book: Book, literal: int) -> None:
     """Undo what ``_give`` noted."""
-    if literal >= 0:
-        for at in range(book.first[literal], book.first[literal + 1]):
-            rule = book.rules[at]
-            if book.met[rule] == book.counts[rule] - 1:
-                book.blocked[book.left[rule]] -= 1
-            book.met[rule] -= 1
-            book.left[rule] += literal
+    if literal < 0:
+        return
+    table = book.table
+    for at in range(table.paired[literal], table.paired[literal + 1]):
+        book.blocked[table.partners[at]] -= 1
+    for at in range(table.first[literal], table.first[literal + 1]):
+        rule = table.rules[at]
+        if book.met[rule] == table.counts[rule] - 1:
+            book.blocked[book.left[rule]] -= 1
+        book.met[rule] -= 1
+        book.left[rule] += literal
 
 
 @kernel
@@ -162,9 +179,9 @@ def _list(
     ranks: Ints,
     fixed: Ints,
     free: Ints,
-    free_counts: Ints,
+    free_heads: Ints,
     edges: Ints,
-    edge_counts: Ints,
+    edge_heads: Ints,
     opened: NDArray[np.bool_],
     table: Table,
     known: Ints,
@@ -172,7 +189,7 @@ def _list(
     candidates: Candidates,
 ) -> bool:
     """List the candidates of each free mode and fill the plan by mode; return whether every mode has some."""
-    slot = place = edge = source = given = 0
+    slot = place = edge = 0
     for j in range(ranks.size):
         r, start, n = ranks[j], known[_START, j], 0
         if fixed[j] < 0:
@@ -181,7 +198,7 @@ def _list(
                 if opened[literal]:
                     candidates.levels[slot + n], candidates.literals[slot + n] = table.levels[literal], literal
                     n += 1
-            found = _vertices(rows, start, r, free[source : source + free_counts[j]])
+            found = _vertices(rows, start, r, free[free_heads[j] : free_heads[j + 1]])
             for i in range(found.size):
                 candidates.levels[slot + n], candidates.literals[slot + n] = found[i], -1
                 n += 1
@@ -191,15 +208,12 @@ def _list(
                 for a in range(r):
                     value = rows[start + candidates.levels[slot + i] * r + a]
                     candidates.rows[place + i * r + a] = candidates.columns[place + a * n + i] = value
-            if edge_counts[j] > 0:
-                best = edges[given : given + edge_counts[j]]
-            else:
+            best = edges[edge_heads[j] : edge_heads[j + 1]]
+            if best.size == 0:
                 best = _vertices(candidates.rows, place, r, np.arange(n))
             candidates.edges[edge : edge + best.size] = best
             plan[_COUNT, j], plan[_EDGE_COUNT, j] = n, best.size
             slot, place, edge = slot + n, place + n * r, edge + best.size
-        source += free_counts[j]
-        given += edge_counts[j]
     return True
 
 
@@ -237,25 +251,29 @@ def _arrange(fixed: Ints, plan: Ints, m: int) -> None:
 
 @kernel
 def _search(
-    T: Floats, step: int, ranks: Ints, plan: Ints, candidates: Candidates, book: Rulebook, m: int, out: Ints
+    T: Floats, step: int, ranks: Ints, plan: Ints, candidates: Candidates, book: Book, m: int, out: Ints
 ) -> bool:
     """Write the best allowed combination of candidates to ``out``, or return that there is none."""
-    if m == 0:
-        return True
+    y, z = _side(ranks, plan, candidates, m - 2), _side(ranks, plan, candidates, m - 1)
+    M = np.empty((y.columns.shape[0], z.columns.shape[0]))
+    in_order = m < 2 or plan[_MODE, m - 2] < plan[_MODE, m - 1]
     best, found, level = -np.inf, False, 0
-    if m > 1:
+    if m > 2:
         _bound(T, step, 0, ranks, plan, candidates, m)
     while level >= 0:
         j = plan[_MODE, level]
-        if level == m - 1:
-            value, pick = _last(T, level * step, ranks[j], plan, j, candidates, book, best)
-            if pick >= 0:
-                best, found, plan[_AT, level] = value, True, pick
+        pick = -1
+        if level < m - 2:
+            pick = _next(plan, j, candidates, best)
+        else:
+            for a in range(M.shape[0]):
+                for b in range(M.shape[1]):
+                    M[a, b] = T[level * step + (a * M.shape[1] + b if in_order else b * M.shape[0] + a)]
+            value = _pairs(M, y, z, book, best, plan, m)
+            if value > best:
+                best, found = value, True
                 for k in range(m):
                     out[plan[_MODE, k]] = candidates.levels[plan[_SLOT, plan[_MODE, k]] + plan[_AT, k]]
-            pick = -1
-        else:
-            pick = _next(plan, j, candidates, best)
         if pick < 0:
             level -= 1
             if level >= 0:
@@ -272,9 +290,36 @@ def _search(
         row = plan[_ROWS, j] + pick * ranks[j]
         _contract(T, level * step, (level + 1) * step, left, ranks[j], right, candidates.rows, row)
         level += 1
-        if level < m - 1:
+        if level < m - 2:
             _bound(T, step, level, ranks, plan, candidates, m)
     return found
+
+
+@kernel
+def _side(ranks: Ints, plan: Ints, candidates: Candidates, level: int) -> Side:
+    """Return the mode of a level for the inner loops; below the first level, a mode of one level and number 1."""
+    if level < 0:
+        one = np.ones((1, 1))
+        return Side(one, np.full(1, -1, np.int64), one, np.empty(1), np.empty(1, np.int64), np.empty((1, 1)))
+    j = plan[_MODE, level]
+    columns, literals = _columns(ranks, plan, candidates, j)
+    edges = np.empty((plan[_EDGE_COUNT, j], ranks[j]))
+    for i in range(edges.shape[0]):
+        for a in range(ranks[j]):
+            edges[i, a] = columns[a, candidates.edges[plan[_EDGES, j] + i]]
+    n = literals.size
+    return Side(columns, literals, edges, np.empty(n), np.empty(n, np.int64), np.empty_like(columns))
+
+
+@kernel
+def _columns(ranks: Ints, plan: Ints, candidates: Candidates, j: int) -> tuple[Floats, Ints]:
+    """Return the candidates of mode j as columns (r_j, n_j), and their literals."""
+    r, n, start, slot = ranks[j], plan[_COUNT, j], plan[_ROWS, j], plan[_SLOT, j]
+    result = np.empty((r, n))
+    for a in range(r):
+        for i in range(n):
+            result[a, i] = candidates.columns[start + a * n + i]
+    return result, candidates.literals[slot : slot + n].copy()
 
 
 @kernel
@@ -301,25 +346,120 @@ def _next(plan: Ints, j: int, candidates: Candidates, best: float) -> int:
 
 
 @kernel
-def _last(
-    T: Floats, at: int, r: int, plan: Ints, j: int, candidates: Candidates, book: Rulebook, best: float
-) -> tuple[float, int]:
-    """Return the largest value above ``best`` of a candidate of mode j that is not blocked, and the candidate or -1."""
-    slot, n, pick = plan[_SLOT, j], plan[_COUNT, j], -1
-    worth = candidates.worth[slot : slot + n]
-    worth[:] = 0.0
-    for a in range(r):
-        weight = T[at + a]
-        column = candidates.columns[plan[_ROWS, j] + a * n : plan[_ROWS, j] + (a + 1) * n]
-        for i in range(n):
-            worth[i] += weight * column[i]
+def _pairs(M: Floats, y: Side, z: Side, book: Book, best: float, plan: Ints, m: int) -> float:
+    """Return the largest of ``best`` and the values of the last two modes' candidates; note these if above.
+
+    ``M`` (r_y, r_z) is what is left of the core.
+    """
+    floor = best if best > -np.inf else np.nan  # nothing is at or below NaN
+    width, n = _choose(M, z, y, book.blocked, floor), _choose(M.T, y, z, book.blocked, floor)
+    # By name, as each look-up in a tuple counts references.
+    U, V, values, chosen, others, marks = y.packed, z.packed, z.worth, z.chosen, y.chosen, book.marks
+    literals, mine, blocked, table = z.literals, y.literals, book.blocked, book.table
+    paired, partners, first = table.paired, table.partners, table.first
+    (r, high), w = M.shape, np.empty(M.shape[1])
     for i in range(n):
-        value = worth[i]
-        if value > best or (pick < 0 and best == -np.inf):
-            literal = candidates.literals[slot + i]
-            if literal < 0 or book.blocked[literal] == 0:
-                best, pick = max(value, -1e308) if value == value else -1e308, i  # numbers may have left their range
-    return best, pick
+        for b in range(high):
+            total = 0.0
+            for a in range(r):
+                total += M[a, b] * U[a, i]
+            w[b] = total
+        _multiply(w, V, width, values)
+        given = mine[others[i]]
+        marked = given < 0
+        wide = not marked and first[given] < first[given + 1]
+        for k in range(width):
+            if values[k] <= floor:
+                continue
+            literal = literals[chosen[k]]
+            if literal >= 0:
+                if not marked:
+                    marked = True
+                    for at in range(paired[given], paired[given + 1]):
+                        marks[partners[at]] = given
+                    if wide:
+                        _give(book, given)
+                if (wide and blocked[literal] > 0) or (given >= 0 and marks[literal] == given):
+                    continue
+            value = values[k] if values[k] > _LEAST else _LEAST  # numbers may have left their range
+            if value > best:
+                best = floor = value
+                plan[_AT, m - 1] = chosen[k]
+                if m > 1:
+                    plan[_AT, m - 2] = others[i]
+        if wide and marked:
+            _take_back(book, given)
+    return best
+
+
+@kernel
+def _choose(M: Floats, side: Side, other: Side, blocked: Ints, floor: float) -> int:
+    """Pack the candidates of a side that are not blocked and may be worth more than ``floor``; return how many.
+
+    ``M`` (r_other, r_side) is what is left of the core.
+    """
+    worth, literals, chosen, packed, columns = side.worth, side.literals, side.chosen, side.packed, side.columns
+    edges = other.edges
+    (high, r), n, kept = M.shape, literals.size, 0
+    w = np.empty(r)
+    worth[:] = -np.inf
+    for e in range(edges.shape[0]):
+        for b in range(r):
+            total = 0.0
+            for a in range(high):
+                total += M[a, b] * edges[e, a]
+            w[b] = total
+        _raise(w, columns, worth)
+    for i in range(n):
+        if not -np.inf < worth[i] <= floor and (literals[i] < 0 or blocked[literals[i]] == 0):
+            chosen[kept] = i
+            kept += 1
+    for a in range(r):
+        for i in range(kept):
+            packed[a, i] = columns[a, chosen[i]]
+    return kept
+
+
+@kernel
+def _multiply(w: Floats, V: Floats, n: int, values: Floats) -> None:
+    """Fill in the products of w with the first n columns of V."""
+    if V.shape[0] == 1:
+        for i in range(n):
+            values[i] = w[0] * V[0, i]
+        return
+    first, second = w[0], w[1]
+    for i in range(n):
+        values[i] = first * V[0, i] + second * V[1, i]
+    for a in range(2, V.shape[0]):
+        first = w[a]
+        for i in range(n):
+            values[i] += first * V[a, i]
+
+
+@kernel
+def _raise(w: Floats, U: Floats, worth: Floats) -> None:
+    """Raise what candidates are worth to their products with w, where these are larger."""
+    r, n = U.shape
+    if r == 1:
+        for i in range(n):
+            value = w[0] * U[0, i]
+            worth[i] = value if value > worth[i] else worth[i]
+    elif r == 2:
+        first, second = w[0], w[1]
+        for i in range(n):
+            value = first * U[0, i] + second * U[1, i]
+            worth[i] = value if value > worth[i] else worth[i]
+    elif r == 3:
+        first, second, third = w[0], w[1], w[2]
+        for i in range(n):
+            value = first * U[0, i] + second * U[1, i] + third * U[2, i]
+            worth[i] = value if value > worth[i] else worth[i]
+    else:
+        for i in range(n):
+            value = w[0] * U[0, i] + w[1] * U[1, i]
+            for a in range(2, r):
+                value += w[a] * U[a, i]
+            worth[i] = value if value > worth[i] else worth[i]
 
 
 @kernel
@@ -327,8 +467,7 @@ def _bound(T: Floats, step: int, level: int, ranks: Ints, plan: Ints, candidates
     """Fill in what the candidates of a level's mode are worth at most: the best with the later modes' hulls."""
     j = plan[_MODE, level]
     n, slot, room, t = plan[_COUNT, j], plan[_SLOT, j], (m + 1) * step, level + 1
-    worth = candidates.worth[slot : slot + n]
-    worth[:] = -np.inf
+    worth, w, U = np.full(n, -np.inf), np.empty(ranks[j]), _columns(ranks, plan, candidates, j)[0]
     for q in range(level + 1, m):
         plan[_LEFT, q], plan[_RIGHT, q] = _around(ranks, plan, q + 1, plan[_MODE, q], j, m)
     plan[_TURN, t] = -1
@@ -342,28 +481,11 @@ def _bound(T: Floats, step: int, level: int, ranks: Ints, plan: Ints, candidates
         row = plan[_ROWS, k] + candidates.edges[plan[_EDGES, k] + plan[_TURN, t]] * ranks[k]
         _contract(T, source, room + t * step, plan[_LEFT, t], ranks[k], plan[_RIGHT, t], candidates.rows, row)
         if t == m - 1:
-            _raise(T, room + t * step, ranks[j], candidates.columns, plan[_ROWS, j], worth)
+            for a in range(w.size):
+                w[a] = T[room + t * step + a]
+            _raise(w, U, worth)
         else:
             t += 1
             plan[_TURN, t] = -1
-    for i in range(n):
-        if worth[i] == -np.inf:  # numbers have left their range: nothing is known
-            worth[i] = np.inf
-
-
-@kernel
-def _raise(T: Floats, at: int, r: int, columns: Floats, start: int, worth: Floats) -> None:
-    """Raise what candidates are worth to their products with the r numbers of T from ``at``, where these are larger."""
-    n = worth.size
-    if r == 2:
-        a, b = T[at], T[at + 1]
-        one, two = columns[start : start + n], columns[start + n : start + 2 * n]
-        for i in range(n):
-            value = a * one[i] + b * two[i]
-            worth[i] = value if value > worth[i] else worth[i]
-        return
-    for i in range(n):
-        value = 0.0
-        for a in range(r):
-            value += T[at + a] * columns[start + a * n + i]
-        worth[i] = value if value > worth[i] else worth[i]
+    for i in range(n):  # where numbers have left their range nothing is known
+        candidates.worth[slot + i] = worth[i] if worth[i] > -np.inf else np.inf

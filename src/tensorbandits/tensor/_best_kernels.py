@@ -55,6 +55,34 @@ def best_index(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints
 
 
 @kernel
+def take(rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, index: Ints, heads: Ints) -> tuple[Floats, Ints]:
+    """Return the rows and sizes when of each free mode only the levels ``index[heads[j] : heads[j + 1]]`` are kept.
+
+    A mode without such levels keeps all.
+    """
+    result, counts = np.empty_like(rows), np.empty_like(sizes)
+    start = at = 0
+    for j in range(sizes.size):
+        r, few = ranks[j], fixed[j] < 0 and heads[j] < heads[j + 1]
+        counts[j] = heads[j + 1] - heads[j] if few else sizes[j]
+        for i in range(counts[j]):
+            row = start + (index[heads[j] + i] if few else i) * r
+            for a in range(r):
+                result[at + a] = rows[row + a]
+            at += r
+        start += sizes[j] * r
+    return result[:at], counts
+
+
+@kernel
+def put_back(fixed: Ints, index: Ints, heads: Ints, out: Ints) -> None:
+    """Turn a cell of the levels that ``take`` kept into one of all levels."""
+    for j in range(fixed.size):
+        if fixed[j] < 0 and heads[j] < heads[j + 1]:
+            out[j] = index[heads[j] + out[j]]
+
+
+@kernel
 def settle(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
     """Move a best cell, mode after mode, to the first of the levels that have the largest value, the others kept."""
     plan = np.empty((7, sizes.size), np.int64)

@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Levels = Sequence[int] | NDArray[Any]
 
+_NONE = np.zeros(0, dtype=np.int64)
 _LEVELS = "give the allowed levels, for example [0, 2], or one true or false per level"
 
 
@@ -140,9 +141,14 @@ class Allowed:
         return reduce(or_, self._parts)
 
     @cached_property
-    def kept(self) -> dict[int, Ints]:
-        """The allowed levels of each mode that has a mask."""
-        return {j: np.flatnonzero(mask) for j, mask in enumerate(self.masks) if mask is not None}
+    def combined(self) -> bool:
+        """Whether combinations of levels are forbidden."""
+        return any(rules.several.patterns for rules in self._parts)
+
+    @cached_property
+    def kept(self) -> tuple[Ints, Ints]:
+        """The allowed levels of the modes that have a mask, mode after mode, and where those of each mode start."""
+        return flat([_NONE if mask is None else np.flatnonzero(mask) for mask in self.masks])
 
     @cached_property
     def opened(self) -> Mask:
@@ -156,14 +162,14 @@ class Allowed:
         return opened
 
     @cached_property
-    def free(self) -> list[Ints]:
-        """The allowed levels of each mode that no rule names."""
+    def free(self) -> tuple[Ints, Ints]:
+        """The allowed levels that no rule names, mode after mode, and where those of each mode start."""
         table, found = self.rules.table, []
         for j, (size, mask) in enumerate(zip(self.shape or (), self.masks, strict=True)):
             left = np.ones(size, dtype=bool) if mask is None else mask.copy()
             left[table.levels[table.heads[j] : table.heads[j + 1]]] = False
             found.append(np.flatnonzero(left))
-        return found
+        return flat(found)
 
     def check_fixed(self, levels: Sequence[int]) -> None:
         """Refuse given levels (-1 for a free mode) that are not allowed."""
@@ -283,6 +289,11 @@ class Allowed:
                 )
         self.shape, self.masks = shape, tuple(masks) or (None,) * len(shape)
         return self
+
+
+def flat(parts: list[Ints]) -> tuple[Ints, Ints]:
+    """Return arrays joined, and where each starts and the last ends."""
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts)])
 
 
 def _check_levels(levels: Any, mode: int) -> tuple[Ints, int | None]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell
-from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.allowed import Allowed, flat
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +34,7 @@ _QHULL = {
 # The search takes so much for each cell and rank of the innermost mode, and for each combination of all other modes.
 _CELL, _COMBINATION = 0.7e-4, 14e-3
 _PLANAR = 10  # about as many rows are left of a mode of rank 2
+_FEW = 8  # if at least one of so many levels is in no rule, cells are tried without regard to the rules first
 _NONE = np.zeros(0, dtype=np.int64)
 _QUICK = 100.0  # qhull takes longer
 
@@ -83,23 +84,32 @@ def _best_allowed(
 
     levels = fixed.tolist()
     allowed.check_fixed(levels)
-    open_modes = {j: index for j, index in allowed.kept.items() if levels[j] < 0}
-    if open_modes:
-        fewer, counts = _take(rows, sizes, ranks, open_modes)
-        _best(core, fewer, counts, ranks, fixed, cell)
-        for j, index in open_modes.items():
-            cell[j] = index[cell[j]]
-    else:
-        _best(core, rows, sizes, ranks, fixed, cell)
-    if allowed.permits(tuple(cell.tolist())):
-        return
-    free, edges = allowed.free, _NONE
-    counts = np.array([len(index) for index in free])
+    literals = allowed.rules.table.levels.size if allowed.combined else 0
+    if not 0 < _FEW * literals < int(sizes.sum()):
+        _best_levels(core, rows, sizes, ranks, fixed, allowed, cell)
+        if allowed.permits(tuple(cell.tolist())):
+            return
+    hulls = _hulls(rows, sizes.tolist(), ranks.tolist(), levels, allowed)
     if not _allowed_kernels.best_allowed(
-        *(core, rows, sizes, ranks, fixed, np.concatenate(free), counts, edges, np.zeros_like(counts)),
+        *(core, rows, sizes, ranks, fixed, *hulls),
         *(allowed.opened, allowed.rules.table, cell),
     ):
         raise allowed.nothing_left(levels)
+
+
+def _best_levels(
+    core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, allowed: Allowed, cell: Ints
+) -> None:
+    """Write the best cell of the allowed levels to ``cell`` (d,), forbidden combinations left aside."""
+    from tensorbandits.tensor import _best_kernels
+
+    index, heads = allowed.kept
+    if not index.size:
+        _best(core, rows, sizes, ranks, fixed, cell)
+        return
+    fewer, counts = _best_kernels.take(rows, sizes, ranks, fixed, index, heads)
+    _best(core, fewer, counts, ranks, fixed, cell)
+    _best_kernels.put_back(fixed, index, heads, cell)
 
 
 def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) -> dict[int, Ints]:
@@ -107,10 +117,7 @@ def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) 
     kept: dict[int, Ints] = {}
     if max(ranks) < 3:
         return kept
-    counts = [
-        min(n, 2 if r == 1 else _PLANAR if r == 2 else n) if level < 0 else 1
-        for n, r, level in zip(sizes, ranks, fixed, strict=True)
-    ]
+    counts = _counts(sizes, ranks, fixed)
     if _microseconds(counts, ranks) < _QUICK:
         return kept
     start = 0
@@ -120,6 +127,41 @@ def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) 
             counts[j] = len(kept[j])
         start += n * r
     return kept
+
+
+def _counts(sizes: list[int], ranks: list[int], fixed: list[int]) -> list[int]:
+    """Return how many rows of each mode the compiled search would try."""
+    return [
+        min(n, 2 if r == 1 else _PLANAR if r == 2 else n) if level < 0 else 1
+        for n, r, level in zip(sizes, ranks, fixed, strict=True)
+    ]
+
+
+def _hulls(
+    rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int], allowed: Allowed
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the allowed levels that no rule names, and which candidates suffice for bounds, by qhull where that pays.
+
+    Both are joined mode after mode, each with where the modes start. Candidates are the allowed levels that rules name,
+    followed by the others.
+    """
+    free, heads = allowed.free
+    if max(ranks) < 3:
+        return free, heads, _NONE, np.zeros_like(heads)
+    left, edges = np.split(free, heads[1:-1]), [_NONE] * len(sizes)
+    counts, start, table = _counts([len(part) for part in left], ranks, fixed), 0, allowed.rules.table
+    for j, (n, r) in enumerate(zip(sizes, ranks, strict=True)):
+        if fixed[j] < 0 and r > 2:
+            U = rows[start : start + n * r].reshape(n, r)
+            if _pays(counts, ranks, j):
+                left[j] = left[j][_vertices(U[left[j]])]
+            here = slice(table.heads[j], table.heads[j + 1])
+            candidates = np.concatenate([table.levels[here][allowed.opened[here]], left[j]])
+            counts[j] = len(candidates)
+            if _pays(counts, ranks, j):
+                edges[j] = _vertices(U[candidates])
+        start += n * r
+    return *flat(left), *flat(edges)
 
 
 def _pays(counts: list[int], ranks: list[int], j: int) -> bool:

@@ -19,16 +19,21 @@ from tensorbandits.checks import Cell, check_level
 Ints = NDArray[np.int64]
 Patterns = Mapping[Cell, frozenset[Cell]]
 
+_NONE = np.zeros(0, dtype=np.int64)
+
 
 class Table(NamedTuple):
     """Rules by literal, for the compiled search. Literals are sorted by mode, then by level.
 
-    ``heads`` (65,) is where each mode's literals start, ``levels`` the level of each. The rules that name literal l
-    are ``rules[first[l] : first[l + 1]]``; a rule has ``counts`` literals, whose numbers add up to ``sums``.
+    ``heads`` (65,) is where each mode's literals start, ``levels`` the level of each. Rules of two modes pair literal l
+    with ``partners[paired[l] : paired[l + 1]]``; those of more modes that name it are
+    ``rules[first[l] : first[l + 1]]``. Such a rule has ``counts`` literals, whose numbers add up to ``sums``.
     """
 
     heads: Ints
     levels: Ints
+    paired: Ints
+    partners: Ints
     first: Ints
     rules: Ints
     counts: Ints
@@ -120,35 +125,38 @@ class Rules:
                 axes = [free.index(modes[i]) for i in left]
                 np.moveaxis(mask, axes, range(len(axes)))[tuple(levels[:, left].T)] = False
 
-    def _literals(self) -> tuple[Ints, Ints, Ints]:
-        """Return mode, level and number of the rule of each place where a rule names a level."""
-        parts, start = [np.zeros((3, 0), dtype=np.int64)], 0
-        for modes, found in self.several.patterns.items():
-            levels = np.array(list(found), dtype=np.int64)
-            rule = np.arange(start, start + len(levels))
-            parts += [np.stack([np.full_like(rule, mode), levels[:, i], rule]) for i, mode in enumerate(modes)]
-            start += len(levels)
-        mode, level, rule = np.concatenate(parts, axis=1)
-        return mode, level, rule
-
     @cached_property
     def table(self) -> Table:
         """The rules of more than one mode by literal."""
-        mode, level, rule = self._literals()
-        count = len(self.several)
-        by = np.lexsort((level, mode))
-        mode, level, rule = mode[by], level[by], rule[by]
-        new = np.ones(len(mode), dtype=bool)
-        new[1:] = (mode[1:] != mode[:-1]) | (level[1:] != level[:-1])
-        literal = np.cumsum(new) - 1
+        rules = [
+            (np.broadcast_to(modes, (len(found), len(modes))), np.array(list(found), dtype=np.int64))
+            for modes, found in sorted(self.several.patterns.items(), key=lambda item: len(item[0]))
+        ]
+        modes, levels = (np.concatenate([_NONE, *(np.ravel(part[i]) for part in rules)]) for i in (0, 1))
+        by = np.lexsort((levels, modes))
+        new = np.ones(len(by), dtype=bool)
+        new[1:] = (np.diff(modes[by]) != 0) | (np.diff(levels[by]) != 0)
+        literals = np.empty(len(by), dtype=np.int64)
+        literals[by] = np.cumsum(new) - 1
+        count = int(new.sum())
+        two = 2 * sum(len(part[0]) for part in rules if part[0].shape[1] == 2)
+        pairs = literals[:two].reshape(-1, 2)
+        sizes = np.concatenate([_NONE, *(np.full(*part[0].shape) for part in rules if part[0].shape[1] > 2)])
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
         return Table(
-            np.searchsorted(mode[new], np.arange(65)),
-            level[new],
-            np.append(np.flatnonzero(new), len(mode)),
-            rule,
-            np.bincount(rule, minlength=count),
-            np.bincount(rule, weights=literal, minlength=count).astype(np.int64),
+            np.searchsorted(modes[by][new], np.arange(65)),
+            levels[by][new],
+            *_index(pairs.ravel(), pairs[:, ::-1].ravel(), count),
+            *_index(literals[two:], numbers, count),
+            sizes,
+            np.bincount(numbers, weights=literals[two:], minlength=len(sizes)).astype(np.int64),
         )
+
+
+def _index(literals: Ints, values: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return the values by literal: where those of each start, and all of them in that order."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(literals, minlength=count))])
+    return starts.astype(np.int64), values[np.argsort(literals, kind="stable")]
 
 
 def _check_partial(cell: Any) -> tuple[Cell, Cell]:
