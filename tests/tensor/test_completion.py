@@ -188,3 +188,52 @@ def test_a_centre_is_taken_off_and_comes_back_as_the_offset():
     assert two.offset == 5.0
     np.testing.assert_allclose(two.full() - 5.0, one.full(), rtol=1e-6, atol=1e-6)
     assert choose_rank(moved, centre=5.0) == choose_rank(ledger)
+
+
+@pytest.mark.parametrize(("shape", "rounds"), [((700, 2), 900), ((600,), 600), ((700, 3), 3), ((600, 4, 1), 50)])
+def test_no_more_eigenvalues_are_asked_for_than_other_modes_allow(shape, rounds, monkeypatch):
+    """The rest come in clusters, where the solver took minutes."""
+    from scipy.sparse import linalg
+
+    asked, solve = [], linalg.eigsh
+    monkeypatch.setattr(linalg, "eigsh", lambda operator, k, **rest: asked.append(k) or solve(operator, k=k, **rest))
+    rng = np.random.default_rng(0)
+    ledger = Ledger(shape)
+    ledger.add(rng.integers(shape, size=(rounds, len(shape))), rng.standard_normal(rounds))
+    assert choose_rank(ledger)[0] <= np.prod(shape[1:])
+    assert 1 <= max(asked) <= min(np.prod(shape[1:]), len(np.unique(ledger.cells[:, 1:], axis=0)))
+
+
+def test_vectors_are_made_up_where_columns_are_too_few():
+    ledger = Ledger((600, 5))
+    ledger.add([(3, 1), (4, 1), (5, 1)], [1.0, 2.0, 3.0])
+    fit = complete(ledger, (3, 3))
+    np.testing.assert_allclose(fit.factors[0].T @ fit.factors[0], np.eye(3), atol=1e-10)
+
+
+@pytest.mark.parametrize("centre", [np.nan, np.inf, "1", None, True])
+def test_a_centre_is_a_finite_number(centre):
+    ledger = Ledger((2, 2))
+    ledger.add([(0, 0), (1, 1)], [1.0, 2.0])
+    for call in (lambda: complete(ledger, 1, centre=centre), lambda: choose_rank(ledger, centre=centre)):
+        with pytest.raises(ValueError, match=r"centre is .* finite number"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda ledger: choose_rank(ledger, max_rank=0), "max_rank is 0"),
+        (lambda ledger: choose_rank(ledger, max_rank=np.nan), "max_rank is nan"),
+        (lambda ledger: choose_rank(ledger, seed=-1), "seed is -1"),
+        (lambda ledger: second_moment(ledger, 2), "mode is 2, out of range"),
+        (lambda ledger: second_moment(ledger, -1), "mode is -1, out of range"),
+        (lambda ledger: complete(ledger, 1, init=[np.full((2, 1), np.nan)] * 2), "factor 0 of init holds NaN"),
+        (lambda ledger: complete(ledger, 1, tolerance=np.nan), "tolerance is nan"),
+    ],
+)
+def test_other_arguments_are_checked(call, words):
+    ledger = Ledger((2, 2))
+    ledger.add([(0, 0), (1, 1)], [1.0, 2.0])
+    with pytest.raises(ValueError, match=words):
+        call(ledger)

@@ -12,14 +12,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, feasible_rank, resolve_rank
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_count,
+    check_level,
+    check_positive,
+    check_seed,
+    feasible_rank,
+    is_finite,
+    resolve_rank,
+)
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker, as_numbers, check_numbers
 
 if TYPE_CHECKING:  # otherwise imported where it is used: it doubles the time of importing the library
     from scipy.sparse import csr_array
@@ -73,15 +83,27 @@ def _weigh(ledger: Ledger, probabilities: ArrayLike | None, centre: float = 0.0)
     if probabilities is None:
         inverse = np.full(len(ledger), float(math.prod(ledger.shape)))
     else:
-        given = np.asarray(probabilities, dtype=np.float64)
-        if given.shape != (len(ledger),) or not np.isfinite(given).all() or (given <= 0).any() or (given > 1).any():
-            raise ValueError(
-                f"probabilities has shape {given.shape}; give one number in (0, 1] per observed cell, "
-                f"shape ({len(ledger)},), in the order of ledger.cells, or None for uniform draws"
-            )
-        inverse = 1.0 / given
+        inverse = 1.0 / _check_probabilities(probabilities, len(ledger))
     scale = inverse / rounds
     return _Draws(ledger.shape, ledger.cells, totals * scale, squares * scale**2, rounds)
+
+
+def _check_probabilities(probabilities: ArrayLike, count: int) -> Floats:
+    given = as_numbers(probabilities, "probabilities")
+    outside = ~((given > 0) & (given <= 1))
+    if given.shape != (count,) or outside.any():
+        found = f"contains {given[outside][0]:g}" if outside.any() else f"has shape {given.shape}"
+        raise ValueError(
+            f"probabilities {found}; give one number in (0, 1] per observed cell, "
+            f"shape ({count},), in the order of ledger.cells, or None for uniform draws"
+        )
+    return given
+
+
+def _check_centre(centre: Any) -> float:
+    if isinstance(centre, bool) or not is_finite(centre):
+        raise ValueError(f"centre is {centre!r}; it is taken off every reward: give a finite number, 0 for nothing")
+    return float(centre)
 
 
 def cell_probabilities(weights: Sequence[Floats] | None, cells: Ints, shape: Cell) -> Floats:
@@ -102,7 +124,8 @@ def second_moment(ledger: Ledger, mode: int, probabilities: ArrayLike | None = N
     >>> second_moment(ledger, 0).tolist()
     [[0.0, 16.0], [16.0, 0.0]]
     """
-    M, diagonal, factor = _moment_parts(_weigh(ledger, probabilities), mode)
+    valid = check_level(mode, len(ledger.shape), "mode")
+    M, diagonal, factor = _moment_parts(_weigh(ledger, probabilities), valid)
     return np.asarray(factor * ((M @ M.T).toarray() - np.diag(diagonal)))
 
 
@@ -132,6 +155,9 @@ def _leading(draws: _Draws, mode: int, count: int) -> tuple[Floats, Floats]:
     """Return the ``count`` largest eigenvalues of ``R_j``, largest first, and their vectors (p_j, count)."""
     M, diagonal, factor = _moment_parts(draws, mode)
     size = draws.shape[mode]
+    # R_j is M M^T less something positive, so no more eigenvalues are above 0 than M has columns. Those below come in
+    # clusters, which would keep Lanczos busy for minutes.
+    few = min(count, M.shape[1])
     if size <= _DENSE_EIGEN or count >= size - 1:
         values, vectors = np.linalg.eigh((M @ M.T).toarray() - np.diag(diagonal))
         values, vectors = values[-count:], vectors[:, -count:]
@@ -140,9 +166,12 @@ def _leading(draws: _Draws, mode: int, count: int) -> tuple[Floats, Floats]:
 
         operator = LinearOperator((size, size), matvec=lambda x: M @ (M.T @ x) - diagonal * x, dtype=np.float64)
         try:
-            values, vectors = eigsh(operator, k=count, which="LA", v0=np.ones(size))
+            values, vectors = eigsh(operator, k=few, which="LA", v0=np.ones(size))
         except ArpackError:  # R_j is zero, as with no pair of rewards at all: any orthonormal vectors will do
-            values, vectors = np.zeros(count), np.eye(size, count)
+            values, vectors = np.zeros(few), np.eye(size, few)
+        if few < count:  # any vectors will do for what is not above 0
+            more = np.linalg.qr(np.hstack([vectors, np.eye(size, count)]))[0][:, few:count]
+            values, vectors = np.append(np.zeros(count - few), values), np.hstack([more, vectors])
     return factor * values[::-1], np.ascontiguousarray(vectors[:, ::-1])
 
 
@@ -164,15 +193,17 @@ def choose_rank(
     >>> choose_rank(ledger)
     (1, 1)
     """
-    draws = _weigh(ledger, probabilities, centre)
+    draws = _weigh(ledger, probabilities, _check_centre(centre))
+    most = check_count(max_rank, "max_rank")
     if not len(ledger):
         return (1,) * len(ledger.shape)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     signs = rng.choice([-1.0, 1.0], size=(_NULL_DRAWS, len(ledger)))
     nulls = [_Draws(draws.shape, draws.cells, np.sqrt(draws.energy) * s, draws.energy, draws.rounds) for s in signs]
     ranks = []
     for mode, size in enumerate(ledger.shape):
-        values, _ = _leading(draws, mode, min(max_rank, size))
+        others = math.prod(ledger.shape) // size  # no rank is above the product of the other modes' sizes
+        values, _ = _leading(draws, mode, min(most, size, others))
         delta = _NULL_MARGIN * max(_leading(null, mode, 1)[0][0] for null in nulls)
         ranks.append(max(1, int((values > delta).sum())))
     return feasible_rank(ranks)
@@ -211,13 +242,14 @@ def complete(
     """
     check_positive(tolerance, "tolerance")
     check_count(max_iterations, "max_iterations")
+    centre = _check_centre(centre)
     resolved = resolve_rank(rank, ledger.shape)
     ranks = choose_rank(ledger, probabilities, centre=centre) if resolved is None else resolved
     draws = _weigh(ledger, probabilities, centre)
     if init is None:
         factors = [_leading(draws, j, r)[1] for j, r in enumerate(ranks)]
     else:
-        factors = [np.asarray(U, dtype=np.float64) for U in init]
+        factors = [check_numbers(U, f"factor {j} of init") for j, U in enumerate(init)]
         expected = [(p, r) for p, r in zip(ledger.shape, ranks, strict=True)]
         if [U.shape for U in factors] != expected:
             raise ValueError(f"init has shapes {[U.shape for U in factors]}; rank {ranks} needs {expected}")
@@ -235,7 +267,7 @@ def complete(
         norm = grown
     core = np.moveaxis((factors[-1].T @ projected).reshape(ranks[-1], *ranks[:-1]), 0, -1)
     info = CompletionInfo(ranks, len(increments), tuple(increments), converged)
-    return Completion(np.ascontiguousarray(core), tuple(factors), centre, info)
+    return Completion.trusted(np.ascontiguousarray(core), tuple(factors), centre, info=info)
 
 
 def _project_others(draws: _Draws, factors: Sequence[Floats], mode: int) -> Floats:
