@@ -82,3 +82,85 @@ def test_outer_rows_leave_out_a_mode():
     for j in range(3):
         Z = outer_rows(tensor.factors, cells, skip=j) @ tl.unfold(tensor.core, j).T
         np.testing.assert_allclose((Z * tensor.factors[j][cells[:, j]]).sum(axis=1), tensor.at(cells))
+
+
+ONES = (np.ones((4, 2)), np.ones((5, 3)))
+
+
+@pytest.mark.parametrize(
+    ("core", "factors", "error", "words"),
+    [
+        (np.ones((6000, 3000)), (np.ones((4, 2)), np.ones((500, 2))), ValueError, r"factor 0 has shape \(4, 2\)"),
+        (np.ones((2, 3)), ONES[:1], ValueError, r"factors are 1; a core of shape \(2, 3\) needs 2"),
+        (np.ones((2, 3)), None, ValueError, "factors are None"),
+        (np.ones((2, 3)), ONES[::-1], ValueError, r"factor 0 has shape \(5, 3\).*needs \(levels of mode 0, 2\)"),
+        (np.ones((2, 3)), (np.ones((2, 4)), ONES[1]), ValueError, r"factor 0 has shape \(2, 4\)"),
+        (np.ones((2, 3)), (np.ones(2), ONES[1]), ValueError, r"factor 0 has shape \(2,\)"),
+        (np.ones((2, 3)), (np.ones((0, 2)), ONES[1]), ValueError, r"factor 0 has shape \(0, 2\)"),
+        (np.ones((2, 0)), (ONES[0], np.ones((5, 0))), ValueError, r"core has shape \(2, 0\)"),
+        (np.array(1.0), (), ValueError, r"core has shape \(\)"),
+        (np.full((2, 3), np.nan), ONES, ValueError, "the core holds NaN or infinite"),
+        (np.ones((2, 3)), (np.full((4, 2), np.inf), ONES[1]), ValueError, "factor 0 holds NaN or infinite"),
+        (np.ones((2, 3)), (ONES[0], [[1, 2, 3], [1, 2]]), ValueError, "factor 1 has rows of different lengths"),
+        (np.ones((2, 3)) * 1j, ONES, TypeError, "the core has type complex128"),
+        ("core", ONES, TypeError, "the core has type"),
+        (np.ma.array(np.ones((2, 3)), mask=True), ONES, TypeError, "the core is a masked array"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(core, factors, error, words):
+    with pytest.raises(error, match=words):
+        Tucker(core, factors)
+
+
+@pytest.mark.parametrize("offset", [np.nan, np.inf, "1", None, True, 10**400])
+def test_an_offset_is_a_finite_number(offset):
+    with pytest.raises(ValueError, match="offset is"):
+        Tucker(np.ones((2, 3)), ONES, offset)
+
+
+def test_lists_and_whole_numbers_become_floats():
+    tensor = Tucker([[1, 2]], ([[1], [2]], [[1, 0], [0, 1]]), 1)
+    assert tensor.full().tolist() == [[2.0, 3.0], [3.0, 5.0]]
+    assert {part.dtype for part in (tensor.core, *tensor.factors)} == {np.dtype(np.float64)}
+    assert isinstance(tensor.offset, float)
+
+
+def test_numbers_that_fit_are_not_copied():
+    core = np.ones((2, 3))
+    tensor = Tucker(core, ONES)
+    assert tensor.core is core
+    assert tensor.factors[1] is ONES[1]
+    assert Tucker.trusted(core, ONES, 0.5).full()[0, 0] == tensor.full()[0, 0] + 0.5
+
+
+def test_cells_in_arrays_are_checked():
+    tensor = Tucker(np.ones((2, 3)), ONES)
+    with pytest.raises(ValueError, match="the level of mode 0 is -1, out of range"):
+        tensor.at(np.array([[-1, -1]]))
+    with pytest.raises(ValueError, match="the level of mode 1 is 5, out of range"):
+        tensor.at(np.array([[0, 5]]))
+    with pytest.raises(TypeError, match="whole numbers"):
+        tensor.at(np.array([[0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("array", "error", "words"),
+    [
+        (np.array(1.0), ValueError, "one axis per mode"),
+        (np.ones((2, 0)), ValueError, r"shape \(2, 0\)"),
+        ([[1.0, np.nan]], ValueError, "holds NaN"),
+        ([[1.0], [1.0, 2.0]], ValueError, "rows of different lengths"),
+        (np.array([["a"]]), TypeError, "give an array of numbers"),
+        (np.ones(2) * 1j, TypeError, "complex128"),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), TypeError, "masked array"),
+        (None, TypeError, "give an array of numbers"),
+    ],
+)
+def test_arrays_without_a_best_cell_are_refused(array, error, words):
+    with pytest.raises(error, match=words):
+        best_cell(array)
+
+
+def test_the_best_cell_of_a_list():
+    assert best_cell([[1, 2], [4, 3]]) == (1, 0)
+    assert best_cell([[1, 2], [4, 3]], {0: 0}) == (0, 1)

@@ -156,6 +156,8 @@ class TensorEnvironment:
 
 
 def _check_array(mean: ArrayLike) -> Floats:
+    if np.ma.isMaskedArray(mean):
+        raise TypeError("mean is a masked array, of which NumPy would use what is masked; give all mean rewards")
     array = np.array(mean)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"mean has type {array.dtype}; give an array of numbers, or a Tucker")
@@ -174,8 +176,7 @@ def _check_family(family: Any, mean: Floats | Tucker) -> Family:
     """Return the family if the means are possible for it."""
     if family not in get_args(Family):
         raise ValueError(f"family is {family!r}; allowed are {', '.join(map(repr, get_args(Family)))}")
-    parts = [mean.core, *mean.factors, np.array(mean.offset)] if isinstance(mean, Tucker) else [mean]
-    if not all(np.isfinite(part).all() for part in parts):
+    if not isinstance(mean, Tucker) and not np.isfinite(mean).all():
         raise ValueError("mean holds NaN or infinite values; replace them by finite mean rewards")
     if family == "gaussian":
         return "gaussian"

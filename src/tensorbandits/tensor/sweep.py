@@ -49,7 +49,7 @@ class Model:
 
     def tensor(self) -> Tucker:
         """Return the tensor as it is now."""
-        return Tucker(self.core.reshape(self.rank).copy(), tuple(self._split(self.rows.copy())), self.offset)
+        return Tucker.trusted(self.core.reshape(self.rank).copy(), tuple(self._split(self.rows.copy())), self.offset)
 
     def copy(self) -> Model:
         """Return an independent copy."""

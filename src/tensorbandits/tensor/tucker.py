@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.checks import Cell, check_cells, check_level
+from tensorbandits.checks import Cell, check_cells, check_level, is_finite, is_sequence
 from tensorbandits.tensor.allowed import Allowed, Levels
 from tensorbandits.tensor.best import best_packed
 
@@ -40,6 +41,30 @@ class Tucker:
     factors: tuple[Floats, ...]
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        core = check_numbers(self.core, "the core")
+        if core.ndim == 0 or core.size == 0:
+            raise ValueError(f"the core has shape {core.shape}; give one axis per mode, each of at least one number")
+        if not is_sequence(self.factors) or len(self.factors) != core.ndim:
+            given = len(self.factors) if is_sequence(self.factors) else repr(self.factors)
+            raise ValueError(f"factors are {given}; a core of shape {core.shape} needs {core.ndim}, one per mode")
+        factors = tuple(check_numbers(U, f"factor {j}") for j, U in enumerate(self.factors))
+        for j, (U, r) in enumerate(zip(factors, core.shape, strict=True)):
+            if U.ndim != 2 or U.shape[1] != r or len(U) == 0:
+                raise ValueError(
+                    f"factor {j} has shape {U.shape}; a core of shape {core.shape} needs (levels of mode {j}, {r})"
+                )
+        if isinstance(self.offset, bool) or not is_finite(self.offset):
+            raise ValueError(f"offset is {self.offset!r}; give a finite number")
+        self.__dict__.update(core=core, factors=factors, offset=float(self.offset))
+
+    @classmethod
+    def trusted(cls, core: Floats, factors: tuple[Floats, ...], offset: float = 0.0, **more: Any) -> Self:
+        """Return a tensor of numbers that are known to fit, without a look at them: it is made for every decision."""
+        result = cls.__new__(cls)
+        result.__dict__.update(core=core, factors=factors, offset=offset, **more)
+        return result
+
     @property
     def shape(self) -> Cell:
         """The number of levels of each mode."""
@@ -56,9 +81,7 @@ class Tucker:
 
     def at(self, cells: ArrayLike) -> Floats:
         """Return the values at cells (n, d), shape (n,)."""
-        if not isinstance(cells, np.ndarray):  # the library's own arrays are valid
-            cells = check_cells(cells, self.shape)
-        return np.asarray(outer_rows(self.factors, cells) @ self.core.ravel()) + self.offset
+        return values_at(self, check_cells(cells, self.shape))
 
     def best(
         self, fixed: Mapping[int, int] | None = None, allowed: Allowed | Mapping[int, Levels] | None = None
@@ -101,21 +124,56 @@ def best_cell(
     """
     if isinstance(tensor, Tucker):
         return tensor.best(fixed, allowed)
-    given, shape = _check_fixed(fixed, tensor.shape), tensor.shape
-    values = tensor[tuple(given.get(j, slice(None)) for j in range(len(shape)))]
+    array = _check_full(tensor)
+    given, shape = _check_fixed(fixed, array.shape), array.shape
+    values = array[tuple(given.get(j, slice(None)) for j in range(len(shape)))]
     checked = Allowed.of(allowed, shape)
     if checked is not None:
         mask = checked.mask(shape, given)
         if not mask.any():
             raise checked.nothing_left([given.get(j, -1) for j in range(len(shape))])
         values = np.where(mask, values, -np.inf)
-    free = iter(np.unravel_index(int(values.argmax()), values.shape))
+    largest = int(values.argmax())  # that of a NaN, if there is one
+    if np.isnan(values.flat[largest]):
+        raise ValueError("the array holds NaN, which is neither more nor less than any other; give finite values")
+    free = iter(np.unravel_index(largest, values.shape))
     return tuple(given[j] if j in given else int(next(free)) for j in range(len(shape)))
 
 
+def _check_full(tensor: ArrayLike) -> Floats:
+    """Return a full tensor as an array of floats with at least one axis and one cell."""
+    array = as_numbers(tensor, "the array")
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError(f"the array has shape {array.shape}; give one axis per mode, each of at least one level")
+    return array
+
+
+def check_numbers(values: ArrayLike, what: str) -> Floats:
+    """Return finite numbers as an array of floats."""
+    array = as_numbers(values, what)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} holds NaN or infinite values; give finite numbers")
+    return array
+
+
+def as_numbers(values: ArrayLike, what: str) -> Floats:
+    """Return numbers as an array of floats, the same one if it is such."""
+    if np.ma.isMaskedArray(values):
+        raise TypeError(f"{what} is a masked array, of which NumPy would use what is masked; give plain numbers")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} has rows of different lengths; give an array of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} has type {array.dtype}; give an array of numbers")
+    return np.asarray(array, dtype=np.float64)
+
+
 def values_at(tensor: Tucker | Floats, cells: Ints) -> Floats:
-    """Return the values of a Tucker tensor or of a full array at cells (n, d)."""
-    return tensor.at(cells) if isinstance(tensor, Tucker) else np.asarray(tensor[tuple(cells.T)])
+    """Return the values of a Tucker tensor or of a full array at valid cells (n, d)."""
+    if isinstance(tensor, Tucker):
+        return np.asarray(outer_rows(tensor.factors, cells) @ tensor.core.ravel()) + tensor.offset
+    return np.asarray(tensor[tuple(cells.T)])
 
 
 def outer_rows(factors: Sequence[Floats], cells: Ints, skip: int | None = None) -> Floats:
