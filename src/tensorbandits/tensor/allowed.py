@@ -272,8 +272,8 @@ class Allowed:
 
     @classmethod
     def _copy(cls, levels: dict[int, Ints], parts: tuple[Rules, ...]) -> Allowed:
-        result = cls()
-        result._levels, result._parts = levels, parts
+        result = cls.__new__(cls)  # nothing is left to check
+        result._levels, result._sizes, result._parts, result._last = levels, {}, parts, {}
         return result
 
     def _place(self, shape: Cell, masks: Sequence[Mask | None]) -> Allowed:
