@@ -8,6 +8,7 @@ from tests.tensor.test_best import entries
 import tensorbandits as tb
 from tensorbandits import Allowed
 from tensorbandits.tensor import Tucker, best_cell
+from tensorbandits.tensor.sweep import Model
 
 SHAPE = (3, 4, 5)
 PAIR, TRIPLE = {1: 3, 2: 4}, {0: 1, 1: 2, 2: 0}
@@ -271,6 +272,16 @@ def test_equal_rows_and_numbers_out_of_range():
     assert Tucker(np.full((2, 1, 3), 1e308), factors).best(None, allowed)[:2] == (2, 3)
     huge = Tucker(np.array([[1e308, -1e308], [1e308, 1e308]]), (np.full((4, 2), 1e200), np.full((5, 2), 1e200)))
     assert huge.best(None, allowed) == (2, 3)
+
+
+def test_what_was_not_checked_against_the_shape_is_not_searched_with():
+    model = Model.of(Tucker(np.ones((1, 1, 1)), tuple(np.ones((n, 1)) for n in SHAPE)))
+    for other in (Allowed({0: [1]}), of({0: [1]}, shape=(9, 9, 9))):
+        with pytest.raises(ValueError, match="check it anew"):
+            model.best(np.full(3, -1), other)
+    with pytest.raises(ValueError, match="not checked against a shape yet"):
+        Allowed({0: [1]}).permits((0, 0, 0))
+    assert model.best(np.full(3, -1), of({0: [1]})) == (1, 0, 0)
 
 
 def test_the_library_offers_it():

@@ -76,6 +76,8 @@ class Allowed:
 
     def permits(self, cell: Cell) -> bool:
         """Return whether a cell, of levels that exist, may be chosen."""
+        if self.shape is None:
+            raise ValueError("what is allowed was not checked against a shape yet; call Allowed.of(allowed, shape)")
         for mask, level in zip(self.masks, cell, strict=True):
             if mask is not None and not mask[level]:
                 return False

@@ -82,7 +82,9 @@ def _best_allowed(
     """Write the best allowed cell to ``cell`` (d,): the best of the allowed levels if no rule forbids it."""
     from tensorbandits.tensor import _allowed_kernels
 
-    levels = fixed.tolist()
+    levels, shape = fixed.tolist(), tuple(sizes.tolist())
+    if allowed.shape != shape:  # its levels could lie outside the tensor
+        raise ValueError(f"what is allowed was checked against the shape {allowed.shape}, not {shape}; check it anew")
     allowed.check_fixed(levels)
     literals = allowed.rules.table.levels.size if allowed.combined else 0
     if not 0 < _FEW * literals < int(sizes.sum()):
