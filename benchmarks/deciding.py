@@ -1,4 +1,4 @@
-"""What a decision alone costs, apart from learning: beside one line of NumPy that a hand-written UCB needs."""
+"""What a decision alone costs, apart from learning: beside one line of NumPy, and when cells are forbidden."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import tensorbandits as tb
+from benchmarks import restricted
+from benchmarks.report import dash
 from benchmarks.slices import NOISE, SIGNAL, paper_tucker
 from benchmarks.store import Result, Settings
 from benchmarks.timing import make, median_interval
@@ -17,25 +19,36 @@ from tensorbandits.report import Part, Table, Text
 
 ARMS, RANK, HORIZON = 8_000, 2, 10_000
 MOST = {20: 1.0, 1_000: 5.0}  # times the line, by levels of each of three modes
+RESTRICTED = 3.0  # times the search among all cells
 ROUNDS, QUICK_ROUNDS = 2_000, 200  # played before decisions are timed
 TIMED, QUICK_TIMED = 500, 100
+RULES, QUICK_RULES = 1_000, 100
 
 
 def plan(quick: bool) -> list[Settings]:
-    rounds, timed = (QUICK_ROUNDS, QUICK_TIMED) if quick else (ROUNDS, TIMED)
-    return [
+    rounds, timed, rules = (QUICK_ROUNDS, QUICK_TIMED, QUICK_RULES) if quick else (ROUNDS, TIMED, RULES)
+    decisions = [
         {"task": "decide", "policy": record.name, "p": p, "rounds": rounds, "timed": timed}
         for p in MOST
         for record in records()
         if hasattr(record.kind, "decide") and record.refusal((p, p, p), RANK) is None
     ]
+    return [*decisions, {"task": "restricted", "rank": RANK, "rules": rules, "size": restricted.SIZE, "seed": 0}]
 
 
 def label(settings: Settings) -> str:
+    if settings["task"] == "restricted":
+        return f"{settings['rules']:,} forbidden pairs"
     return f"a decision of {settings['policy']}, p = {settings['p']:,}"
 
 
 def measure(settings: Settings) -> Result:
+    if settings["task"] == "restricted":
+        return restricted.measure(*(settings[name] for name in ("rank", "rules", "size", "seed")))
+    return decisions(settings)
+
+
+def decisions(settings: Settings) -> Result:
     """Play, then time decisions in turns with the line; each decision is from what was just learned."""
     p, rounds, timed = settings["p"], settings["rounds"], settings["timed"]
     policy: Any = make(settings["policy"], (p, p, p), RANK, horizon=HORIZON)
@@ -43,7 +56,7 @@ def measure(settings: Settings) -> Result:
     rng = np.random.default_rng(0)
     n = rng.integers(1, 5, ARMS).astype(np.float64)
     mean, t = rng.standard_normal(ARMS), float(n.sum())
-    decisions, lines = [], []
+    times, lines = [], []
     for i in range(rounds + timed):
         if i >= rounds:
             policy.learn()
@@ -53,16 +66,21 @@ def measure(settings: Settings) -> Result:
             decided = perf_counter()
             int(np.argmax(mean + np.sqrt(2 * np.log(t) / n)))
             lines.append(1e6 * (perf_counter() - decided))
-            decisions.append(1e6 * (decided - start))
+            times.append(1e6 * (decided - start))
         cell = policy.ask()
         policy.tell(cell, env.pull(cell))
-    return {"decisions": decisions, "lines": lines}
+    return {"decisions": times, "lines": lines}
 
 
 def section(found: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str, Any]]:
     lines = [_line(settings, result) for settings, result in found if settings["task"] == "decide"]
-    if not lines:
-        return [], {"decisions": []}
+    searches = [(settings, result) for settings, result in found if settings["task"] == "restricted"]
+    parts = _decisions(lines) if lines else []
+    parts += [_searches(settings, result) for settings, result in searches]
+    return parts, {"decisions": lines, "searches": [result for _, result in searches]}
+
+
+def _decisions(lines: list[dict[str, Any]]) -> list[Part]:
     header = ["policy", "p", "decide", "the line", "ratio", "95 % interval", "required", "verdict"]
     rows = [
         [
@@ -82,7 +100,25 @@ def section(found: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str,
         f"hand-written UCB, `int(np.argmax(mean + np.sqrt(2 * np.log(t) / n)))`, over {ARMS:,} arms: the median of the "
         "ratios of turns, and its 95 % interval."
     )
-    return [Text(words), Table(header, rows, "Decisions alone")], {"decisions": lines}
+    return [Text(words), Table(header, rows, "Decisions alone")]
+
+
+def _searches(settings: Settings, result: Result) -> Table:
+    """Each search over the one among all cells; what is required is said of forbidden pairs."""
+    rows = []
+    for name, value in result.items():
+        ratio = value / result["unrestricted"]
+        row = [name, amount(value), f"{ratio:.2f}", dash, "reported"]
+        if "pairs" in name:
+            within = "holds" if ratio <= RESTRICTED else "does not hold here"
+            verdict = within if settings["rules"] == RULES else f"none: of {settings['rules']:,} pairs"
+            row[3:] = [f"at most {RESTRICTED:g}", verdict]
+        rows.append(row)
+    caption = (
+        f"The best allowed of {settings['size']:,}^3 cells, rank {settings['rank']}, {settings['rules']:,} forbidden "
+        "pairs of levels (microseconds, the least of many calls)"
+    )
+    return Table(["search", "time", "over unrestricted", "required", "verdict"], rows, caption)
 
 
 def _line(settings: Settings, result: Result) -> dict[str, Any]:

@@ -334,3 +334,10 @@ def test_table_1_plays_uniformly_on_the_tensors_that_were_played():
     assert tables[0].rows[0][-1] != tables[1].rows[0][-1]
     uniform = 2_000 * np.mean([t.max() - t.mean() for t in (paper_tensor(15, 0.5, seed=i) for i in (5, 6))])
     assert tables[1].rows[0][-1] == f"{uniform:,.0f}"
+
+
+def test_the_caption_of_table_1_promises_intervals_only_where_there_are_some():
+    for count, words in ((1, "Mean final regret by n and by p."), (2, "by p with 95 % confidence intervals.")):
+        comparisons = [pretend(experiment, GOOD, replications=count) for experiment in experiments("table1")]
+        (picture,) = [part for part in read("table1", *comparisons).parts if isinstance(part, Picture)]
+        assert picture.caption.endswith(words)

@@ -23,7 +23,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     result = CliRunner().invoke(application(), [*ARGUMENTS, "--out", str(folder)])
     assert result.exit_code == 0, result.output
-    assert "8 claims: 0 holds, 0 does not hold here, 8 not decided" in result.output  # of one replication
+    assert "verdicts on 8 claims: holds 0, does not hold here 0, not decided 8" in result.output  # of one replication
     return folder
 
 

@@ -34,10 +34,11 @@ class Reproduction(NamedTuple):
 
         >>> claims = [Claim("a is below b", "here", verdict, "") for verdict in ("holds", "not decided", "not decided")]
         >>> Reproduction(Path("report.html"), Path("report.md"), tuple(claims)).tally()
-        '3 claims: 1 holds, 0 does not hold here, 2 not decided'
+        'verdicts on 3 claims: holds 1, does not hold here 0, not decided 2'
         """
         counts = Counter(claim.verdict for claim in self.claims)
-        return f"{len(self.claims)} claims: " + ", ".join(f"{counts[word]} {word}" for word in get_args(Verdict))
+        numbers = ", ".join(f"{word} {counts[word]}" for word in get_args(Verdict))
+        return f"verdicts on {len(self.claims)} claims: {numbers}"
 
 
 def choose_items(names: Sequence[str]) -> list[Item]:

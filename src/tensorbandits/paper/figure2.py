@@ -85,8 +85,8 @@ def analyse(results: Results) -> Section:
         ),
         Picture("figure2-long", lambda path: _long_figure(long, path), "The sampling policies, played for longer."),
         Text(
-            "The ratio of Thompson sampling's mean to ensemble sampling's falls with the horizon, as some of the "
-            f"latter's runs never recover; {int(long.runs[0].rounds[-1]):,} rounds were chosen knowing that. After "
+            "The ratio of Thompson sampling's mean to ensemble sampling's falls over long horizons, as some of the "
+            f"latter's runs never recover; the {LONG:,} rounds of the full form were chosen knowing that. After "
             f"{horizon:,} it is "
             + ", ".join(
                 f"{show_ratio(paired(long.at(THOMPSON, name, horizon), long.at(ENSEMBLE, name, horizon)))} at {name}"

@@ -77,7 +77,11 @@ def analyse(results: Results) -> Section:
             "Beside it the exponents of the leading term and, for p, of the first term too, which dominates as long "
             "as n is below it."
         ),
-        Picture("table1", lambda path: _figure(by_n, by_p, horizons, path), "Measured growth, and the fitted slopes."),
+        Picture(
+            "table1",
+            lambda path: _figure(by_n, by_p, horizons, path),
+            f"Mean final regret by n and by p{_interval_words(by_n)}.",
+        ),
         _growth_table(by_n, by_p, horizons),
         Claims([_slower(by_n, horizons), _faster(by_p)]),
     ]
@@ -188,6 +192,11 @@ def _faster(by_p: dict[str, Floats]) -> Claim:
     )
 
 
+def _interval_words(by_n: dict[str, Floats]) -> str:
+    """What final regrets, by horizon and replication, are drawn with: one replication has no interval."""
+    return " with 95 % confidence intervals" if by_n[UCB].shape[1] > 1 else ""
+
+
 def _figure(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
@@ -212,8 +221,7 @@ def _figure(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int
     axes_p.set_title(f"growth in p, n = {horizons[-1]:,}, w = {SIGNAL:g}", fontsize=10)
     handles, names = axes_n.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
-    intervals = " with 95 % confidence intervals" if by_n[UCB].shape[1] > 1 else ""
-    figure.suptitle(f"Table 1: measured growth{intervals}", fontsize=12)
+    figure.suptitle(f"Table 1: measured growth{_interval_words(by_n)}", fontsize=12)
     figure.savefig(path, dpi=150)
 
 
