@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, regret
+from benchmarks import against, deciding, regret
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -127,3 +127,38 @@ def test_wrong_input_is_refused_before_anything_is_measured(arguments, words, tm
 def test_options_of_a_quick_run_are_shown_in_its_commands():
     assert Options(quick=True).flags == ("--quick",)
     assert Options().flags == ()
+
+
+@pytest.mark.parametrize(
+    ("rules", "time", "verdict"),
+    [
+        (1_000, 3.0, "holds"),
+        (1_000, 3.1, "does not hold here"),
+        (100, 3.1, "none: of 100 pairs"),
+    ],
+)
+def test_the_search_among_forbidden_pairs_is_judged_at_the_number_stated(rules, time, verdict):
+    settings = {"task": "restricted", "rank": 2, "rules": rules, "size": 1_000, "seed": 0}
+    parts, _ = deciding.section([(settings, {"unrestricted": 1.0, "random pairs": time})])
+    assert [row[-1] for row in parts[0].rows] == ["reported", verdict]
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.9, "holds"), (1.1, "does not hold here")])
+def test_a_decision_is_judged_beside_the_line_of_its_own_turn(ratio, verdict):
+    lines = np.linspace(10.0, 30.0, 20)  # the machine slows down meanwhile
+    settings = {"task": "decide", "policy": "ucb", "p": 20}
+    parts, data = deciding.section([(settings, {"decisions": (ratio * lines).tolist(), "lines": lines.tolist()})])
+    assert parts[-1].rows[0][-1] == data["decisions"][0]["verdict"] == verdict
+
+
+def test_a_round_is_judged_by_the_interval_of_the_ratio_to_the_other_commit():
+    before = np.linspace(50.0, 90.0, 40)
+    noise = np.tile([0.8, 1.0, 1.2, 1.0], 10)
+    case = next(against.cases()) | {"task": "rounds"}
+    for ratios, verdict in (
+        (1.0 + 0 * noise, "holds"),
+        (1.2 + 0 * noise, "does not hold here"),
+        (1.1 * noise, "not decided"),
+    ):
+        line = against._line(case, {"before": before.tolist(), "now": (ratios * before).tolist()})
+        assert line["verdict"] == verdict
