@@ -44,7 +44,7 @@ def test_a_size_must_fit(size):
     assert check_shape((2**62,)) == (2**62,)
 
 
-@pytest.mark.parametrize("reward", [10**400, -(10**1000), Fraction(10**400), 1e200, -1.1e150, np.float64(1e300)])
+@pytest.mark.parametrize("reward", [10**400, -(10**1000), Fraction(10**400), 1e200, -1.1e100, np.float64(1e300)])
 def test_a_reward_whose_square_overflows_is_refused(reward):
     with pytest.raises(ValueError, match=r"the reward is .*rescale"):
         check_reward(reward)
@@ -56,7 +56,7 @@ def test_a_reward_whose_square_overflows_is_refused(reward):
     with pytest.raises(ValueError, match="rescale"):
         policy.tell_many([(0, 0), (0, 1)], [1.0, reward])
     assert len(policy.ledger) == 0
-    assert check_reward(-1e150) == check_rewards([-1e150], 1)[0] == -1e150
+    assert check_reward(-1e100) == check_rewards([-1e100], 1)[0] == -1e100
 
 
 def test_numbers_in_an_object_array_are_rewards():

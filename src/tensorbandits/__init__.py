@@ -13,8 +13,10 @@ from tensorbandits.advice import recommend
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
     ApproximateThompsonSampling,
+    Choice,
     MatricizedESTR,
     Policy,
+    Query,
     TensorElimination,
     TensorEnsembleSampling,
     TensorEpochGreedy,
@@ -42,12 +44,14 @@ __version__ = version("tensorbandits")
 __all__ = [
     "Allowed",
     "ApproximateThompsonSampling",
+    "Choice",
     "Comparison",
     "Ledger",
     "MatricizedESTR",
     "PaperWorld",
     "Policy",
     "PolicyRecipe",
+    "Query",
     "Space",
     "TensorElimination",
     "TensorEnsembleSampling",

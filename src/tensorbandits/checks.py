@@ -16,8 +16,10 @@ Cell = tuple[int, ...]
 Rank = int | Sequence[int] | str
 
 _LARGEST_SIZE = 2**62  # levels are held as int64
-_LARGEST_REWARD = 1e150  # squares of rewards are summed
-_RESCALE = "allowed are -1e150 to 1e150, as squares are summed: rescale, dividing every reward by one number"
+LARGEST_REWARD, SMALLEST_REWARD = 1e100, 1e-100  # in size, 0 aside: sums of rewards are squared
+_RESCALE = (
+    "allowed are 0 and sizes from 1e-100 to 1e100, as sums are squared: rescale, dividing every reward by one number"
+)
 
 
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
@@ -153,6 +155,7 @@ def check_cells(cells: ArrayLike, shape: Cell) -> NDArray[np.int64]:
     >>> check_cells([(0, 1), (2, 3)], (3, 4)).shape
     (2, 2)
     """
+    _refuse_masked(cells, "cells")
     try:
         array = np.asarray(cells)
     except ValueError:
@@ -174,12 +177,12 @@ def check_cells(cells: ArrayLike, shape: Cell) -> NDArray[np.int64]:
 
 
 def check_reward(reward: Any, what: str = "the reward") -> float:
-    """Return a reward as a float from -1e150 to 1e150, whose square is finite too.
+    """Return a reward as a float that is 0 or of a size from 1e-100 to 1e100.
 
     >>> check_reward(1)
     1.0
     """
-    if type(reward) is float and abs(reward) <= _LARGEST_REWARD:
+    if type(reward) is float and (SMALLEST_REWARD <= abs(reward) <= LARGEST_REWARD or reward == 0.0):
         return reward
     if isinstance(reward, np.ndarray) and reward.ndim == 0:
         reward = reward[()]
@@ -189,7 +192,7 @@ def check_reward(reward: Any, what: str = "the reward") -> float:
         value = float(reward)
     except OverflowError:
         raise ValueError(f"{what} is too large for a float; {_RESCALE}") from None
-    if abs(value) <= _LARGEST_REWARD:
+    if SMALLEST_REWARD <= abs(value) <= LARGEST_REWARD or value == 0.0:
         return value
     if math.isfinite(value):
         raise ValueError(f"{what} is {value:g}; {_RESCALE}")
@@ -202,6 +205,7 @@ def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
     >>> check_rewards([1, 2.5], 2).tolist()
     [1.0, 2.5]
     """
+    _refuse_masked(rewards, "rewards")
     try:
         array = np.asarray(rewards)
     except ValueError:  # entries of different lengths
@@ -214,11 +218,37 @@ def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
         entries = array if array.dtype == object else np.asarray(rewards, dtype=object)
         return np.array([check_reward(reward, f"reward {row}") for row, reward in enumerate(entries)])
     values = array.astype(np.float64).reshape(count)
-    allowed = np.abs(values) <= _LARGEST_REWARD  # false for NaN
+    sizes = np.abs(values)
+    allowed = ((sizes >= SMALLEST_REWARD) & (sizes <= LARGEST_REWARD)) | (values == 0.0)  # false for NaN
     if not allowed.all():
         row = int(np.flatnonzero(~allowed)[0])
         check_reward(values[row], f"reward {row}")
     return values
+
+
+def _refuse_masked(values: Any, name: str) -> None:
+    if np.ma.isMaskedArray(values):  # NumPy would count what is masked
+        raise TypeError(f"{name} is a masked array; give the entries that are not masked: {name}.compressed()")
+
+
+def check_array(values: Any, name: str, shape: Cell, *, integers: bool = False) -> NDArray[Any]:
+    """Return finite numbers of exactly this shape, as a new array of floats, or of integers.
+
+    >>> check_array([1, 2], "counts", (2,)).tolist(), check_array(3, "phase", (), integers=True).item()
+    ([1.0, 2.0], 3)
+    """
+    _refuse_masked(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # entries of different lengths
+        array = np.empty(0, dtype=object)
+    kinds = "iu" if integers else "iuf"
+    if array.shape != shape or (array.size and array.dtype.kind not in kinds):
+        what = "whole numbers" if integers else "numbers"
+        raise ValueError(f"{name} is of shape {array.shape} and type {array.dtype}; give {what} of shape {shape}")
+    if not np.isfinite(array.astype(np.float64)).all():
+        raise ValueError(f"{name} has entries that are no finite numbers; every one must be")
+    return np.array(array, dtype=np.int64 if integers else np.float64)
 
 
 def is_finite(value: Any) -> bool:
@@ -237,6 +267,13 @@ def check_positive(value: Any, name: str) -> float:
     """Return a hyper-parameter as a finite float above 0."""
     if isinstance(value, bool) or not is_finite(value) or value <= 0:
         raise ValueError(f"{name} is {value!r}; it must be a finite number above 0")
+    return float(value)
+
+
+def check_least(value: float, name: str, least: float = 0.0) -> float:
+    """Return a finite number of at least ``least``."""
+    if not is_finite(value) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be a finite number of at least {least:g}")
     return float(value)
 
 

@@ -1,13 +1,13 @@
 """The ledger: what every estimator needs of the history, and nothing more.
 
-Per *observed* cell it holds the count ``N``, the sum of rewards ``Y`` and the sum of squares ``Q``.
-Its size grows with the distinct cells seen, not with the rounds played nor with the size of the space.
+Per *observed* cell it holds the count ``N``, the sum of rewards ``Y`` and the sum of squares ``Q``; and once more the
+sum of squares ``E`` about the cell's first reward ``a``, since ``Q - Y^2 / N`` loses all digits when rewards are far
+from 0. Its size grows with the distinct cells seen, not with the rounds played nor with the size of the space.
 """
 
 from __future__ import annotations
 
 import bisect
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
@@ -16,10 +16,29 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.checks import Cell, check_cell, check_cells, check_reward, check_rewards, check_shape
+from tensorbandits import codec
+from tensorbandits.checks import (
+    LARGEST_REWARD,
+    Cell,
+    check_array,
+    check_cell,
+    check_cells,
+    check_count,
+    check_least,
+    check_level,
+    check_reward,
+    check_rewards,
+    check_shape,
+    is_finite,
+)
 
 _DENSE_LIMIT = 10**8
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
+_MOST = 1e15  # rewards of one cell
+_NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
+_REBASE = 64  # after this many fadings the first rewards have lost their weight, and sums move to the present means
+_VERSION = 2  # of a saved ledger
+_N, _Y, _Q, _E, _A = range(5)  # rows of the sums
 
 
 class Entry(NamedTuple):
@@ -29,6 +48,13 @@ class Entry(NamedTuple):
     rounds: float
     total: float
     squares: float
+
+
+class Repeats(NamedTuple):
+    """What repeated rewards of the same cells say of the noise: a sum of squares, and its degrees of freedom."""
+
+    squares: float
+    freedom: float
 
 
 class Ledger:
@@ -49,10 +75,15 @@ class Ledger:
         self.shape: Cell = check_shape(shape)
         self._position: dict[Cell, int] = {}
         self._cells = np.zeros((16, len(self.shape)), dtype=np.int64)
-        self._sums = np.zeros((3, 16))  # rows: N, Y, Q
+        self._sums = np.zeros((5, 16))  # rows: N, Y, Q, E, a
         self._rounds = 0.0
+        self._received = 0.0
+        self._version = 0
+        self._fadings = 0
+        self._log_faded = 0.0
         self._sorted: list[Cell] = []  # cells in order of their levels, as far as `order` has looked
         self._order = np.zeros(16, dtype=np.int64)  # and their positions
+        self._pattern = object()
 
     def add(self, cells: ArrayLike, rewards: ArrayLike) -> None:
         """Add one observation (a cell and a number) or many (an (n, d) array and n numbers).
@@ -64,23 +95,85 @@ class Ledger:
             return
         array = check_cells(cells, self.shape)
         values = check_rewards(rewards, len(array))
-        at = [self._locate(tuple(cell)) for cell in array.tolist()]
-        np.add.at(self._sums[0], at, 1.0)
-        np.add.at(self._sums[1], at, values)
-        np.add.at(self._sums[2], at, values * values)
+        at = [self._locate(tuple(cell), reward) for cell, reward in zip(array.tolist(), values.tolist(), strict=True)]
+        deviations = values - self._sums[_A, at]
+        for row, terms in ((_N, 1.0), (_Y, values), (_Q, values * values), (_E, deviations * deviations)):
+            np.add.at(self._sums[row], at, terms)
         self._rounds += len(values)
+        self._received += len(values)
+        self._version += len(values)
 
     def record(self, cell: Cell, reward: float) -> None:
         """Add one observation that was checked already: a tuple of ints within the shape, and a finite float."""
-        at = self._locate(cell)
+        at = self._locate(cell, reward)
         sums = self._sums
-        sums[0, at] += 1.0
-        sums[1, at] += reward
-        sums[2, at] += reward * reward
+        deviation = reward - sums.item(_A, at)
+        sums[_N, at] += 1.0
+        sums[_Y, at] += reward
+        sums[_Q, at] += reward * reward
+        sums[_E, at] += deviation * deviation
         self._rounds += 1.0
+        self._received += 1.0
+        self._version += 1
 
-    def _locate(self, cell: Cell) -> int:
-        """Return the position of a cell, making room for it at the end if it is new."""
+    def merge(self, other: Ledger) -> None:
+        """Add all that another ledger of the same space holds.
+
+        >>> a, b = Ledger((2, 2)), Ledger((2, 2))
+        >>> a.add((0, 0), 1.0); b.add((0, 0), 2.0); b.add((1, 1), 3.0)
+        >>> a.merge(b)
+        >>> a[0, 0].total, len(a)
+        (3.0, 2)
+        """
+        if not isinstance(other, Ledger):
+            raise TypeError(f"{other!r} is no Ledger; give one of shape {self.shape}")
+        if self.shape != other.shape:
+            raise ValueError(f"ledgers of shapes {self.shape} and {other.shape} do not add; they must share one space")
+        theirs = other._sums[:, : len(other)].copy()  # which may be our own
+        at = [self._locate(cell, first) for cell, first in zip(list(other._position), theirs[_A].tolist(), strict=True)]
+        shift = theirs[_A] - self._sums[_A, at]
+        theirs[_E] += shift * (2.0 * theirs[_Y] - theirs[_N] * (theirs[_A] + self._sums[_A, at]))
+        self._sums[:_A, at] += theirs[:_A]
+        self._rounds += other._rounds
+        self._received += other._rounds
+        self._version += 1
+
+    def fade(self, factor: float) -> None:
+        """Let everything seen so far count ``factor`` times what it did, above 0 and at most 1.
+
+        Called once a round it discounts the past: a reward of ``k`` rounds ago counts ``factor^k``. Takes time in
+        proportion to the cells seen, some nanoseconds each.
+
+        >>> ledger = Ledger((2,)); ledger.add((1,), 4.0); ledger.fade(0.5); ledger.add((1,), 1.0)
+        >>> ledger[1,].rounds, ledger[1,].total, ledger.rounds
+        (1.5, 3.0, 1.5)
+        """
+        if isinstance(factor, bool) or not is_finite(factor) or not 0 < factor <= 1:
+            raise ValueError(f"factor is {factor!r}; it must be above 0 and at most 1 (1 forgets nothing)")
+        n = len(self._position)
+        sums = self._sums[:_A, :n]
+        self._fadings += 1
+        if self._fadings % _REBASE == 0:
+            self._sums[_E, :n], self._sums[_A, :n] = self.within, self.means
+        np.multiply(sums, np.where(sums[_N] > _NEGLIGIBLE, float(factor), 1.0), out=sums)
+        self._rounds = float(sums[_N].sum())
+        self._log_faded += math.log(factor)
+        self._version += 1
+
+    def grow(self, mode: int, count: int = 1) -> None:
+        """Give a mode more levels, after those that it has.
+
+        >>> ledger = Ledger((2, 3)); ledger.grow(1); ledger.add((0, 3), 1.0); ledger.shape
+        (2, 4)
+        """
+        at = check_level(mode, len(self.shape), "mode")
+        shape = list(self.shape)
+        shape[at] += check_count(count, "count")
+        self.shape = check_shape(shape)
+        self._version += 1
+
+    def _locate(self, cell: Cell, first: float) -> int:
+        """Return the position of a cell, making room for it at the end, about its first reward, if it is new."""
         at = self._position.get(cell)
         if at is None:
             at = len(self._position)
@@ -88,8 +181,30 @@ class Ledger:
                 self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
             self._cells[at] = cell
+            self._sums[_A, at] = first
             self._position[cell] = at
+            self._pattern = object()
         return at
+
+    @property
+    def version(self) -> int:
+        """A number that is another one after every change."""
+        return self._version
+
+    @property
+    def received(self) -> float:
+        """The number of rewards ever taken in, however much they have faded since."""
+        return self._received
+
+    @property
+    def pattern(self) -> object:
+        """Something that is another thing whenever a cell was seen for the first time."""
+        return self._pattern
+
+    @property
+    def log_faded(self) -> float:
+        """The logarithm of all factors so far by which the past was faded."""
+        return self._log_faded
 
     @property
     def cells(self) -> NDArray[np.int64]:
@@ -98,22 +213,33 @@ class Ledger:
 
     @property
     def counts(self) -> NDArray[np.float64]:
-        """The number of rewards ``N`` per observed cell, shape (n,); a view."""
-        return self._sums[0, : len(self._position)]
+        """The number of rewards ``N`` per observed cell, shape (n,); a view. Fractions come from fading."""
+        return self._sums[_N, : len(self._position)]
 
     @property
     def totals(self) -> NDArray[np.float64]:
         """The sum of rewards ``Y`` per observed cell, shape (n,); a view."""
-        return self._sums[1, : len(self._position)]
+        return self._sums[_Y, : len(self._position)]
 
     @property
     def squares(self) -> NDArray[np.float64]:
         """The sum of squared rewards ``Q`` per observed cell, shape (n,); a view."""
-        return self._sums[2, : len(self._position)]
+        return self._sums[_Q, : len(self._position)]
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The mean reward ``Y / N`` of each observed cell, shape (n,)."""
+        return np.asarray(self.totals / self.counts)
+
+    @property
+    def within(self) -> NDArray[np.float64]:
+        """The sum of squares of each observed cell's rewards about their mean, shape (n,)."""
+        N, Y, _, E, a = self._sums[:, : len(self._position)]
+        return np.asarray(np.maximum(E - (Y - a * N) ** 2 / N, 0.0))
 
     @property
     def rounds(self) -> float:
-        """The number of rewards seen, ``T``."""
+        """The number of rewards seen, ``T``; after fading, what they still count for."""
         return self._rounds
 
     @property
@@ -149,19 +275,18 @@ class Ledger:
         """The variance of all rewards seen about their mean; 0 when there are none."""
         if not self._position:
             return 0.0
-        mean = self.mean
         within = self.within.sum()
-        between = (self.counts * (self.totals / self.counts - mean) ** 2).sum()
+        between = (self.counts * (self.means - self.mean) ** 2).sum()
         return float((within + between) / self.rounds)
 
-    def noise_variance(self) -> tuple[float, float]:
-        """Return the sum of squares within cells and its degrees of freedom (rewards beyond each cell's first)."""
-        return float(self.within.sum()), self.rounds - len(self)
+    def repeats(self) -> Repeats:
+        """Return the sum of squares within cells and its degrees of freedom: rewards beyond each cell's first.
 
-    @property
-    def within(self) -> NDArray[np.float64]:
-        """The sum of squares of each observed cell's rewards about their mean, shape (n,)."""
-        return np.maximum(self.squares - self.totals**2 / self.counts, 0.0)
+        >>> ledger = Ledger((2,)); ledger.add([(0,), (0,), (1,)], [1.0, 3.0, 7.0])
+        >>> ledger.repeats()
+        Repeats(squares=2.0, freedom=1.0)
+        """
+        return Repeats(float(self.within.sum()), float(np.maximum(self.counts - 1.0, 0.0).sum()))
 
     def __len__(self) -> int:
         return len(self._position)
@@ -176,11 +301,11 @@ class Ledger:
         """The entry of one cell, with zeros when it was never observed."""
         key = check_cell(cell, self.shape)
         at = self._position.get(key)
-        return Entry(key, 0.0, 0.0, 0.0) if at is None else Entry(key, *self._sums[:, at].tolist())
+        return Entry(key, 0.0, 0.0, 0.0) if at is None else Entry(key, *self._sums[:_E, at].tolist())
 
     def __iter__(self) -> Iterator[Entry]:
         for cell, at in self._position.items():
-            yield Entry(cell, *self._sums[:, at].tolist())
+            yield Entry(cell, *self._sums[:_E, at].tolist())
 
     def __repr__(self) -> str:
         return f"Ledger(shape={self.shape}, cells={len(self)}, rounds={self.rounds:g})"
@@ -204,12 +329,8 @@ class Ledger:
         """
         if not isinstance(other, Ledger):
             return NotImplemented
-        if self.shape != other.shape:
-            raise ValueError(f"ledgers of shapes {self.shape} and {other.shape} do not add; they must share one space")
         result = self.copy()
-        at = [result._locate(cell) for cell in other._position]
-        result._sums[:, at] += other._sums[:, : len(other)]
-        result._rounds += other._rounds
+        result.merge(other)
         return result
 
     def dense(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -226,49 +347,83 @@ class Ledger:
                 "use .cells, .counts, .totals and .squares, which hold observed cells only"
             )
         result = np.zeros((3, *self.shape))
-        result[(slice(None), *self.cells.T)] = self._sums[:, : len(self)]
+        result[(slice(None), *self.cells.T)] = self._sums[:_E, : len(self)]
         return result[0], result[1], result[2]
 
+    @classmethod
+    def of(
+        cls, shape: Sequence[int], cells: ArrayLike, counts: ArrayLike, totals: ArrayLike, squares: ArrayLike
+    ) -> Self:
+        """Return the ledger of cells (n, d), each once, whose rewards are added up already: counts, sums, squares.
+
+        >>> Ledger.of((2, 3), [(0, 1), (1, 2)], [2, 1], [3.0, 5.0], [5.0, 25.0])
+        Ledger(shape=(2, 3), cells=2, rounds=3)
+        """
+        n = len(check_cells(cells, check_shape(shape)))
+        named = {"counts": counts, "totals": totals, "squares": squares}
+        N, Y, Q = (check_array(values, name, (n,)) for name, values in named.items())
+        if not (N > 0).all():
+            raise ValueError("counts that are not above 0 were given; leave out the cells that have no reward")
+        within = np.maximum(Q - Y * (Y / N), 0.0)
+        counters = {"log_faded": 0.0, "received": float(N.sum()), "fadings": 0, "version": 1}
+        sums = np.array([N, Y, Q, within, Y / N])
+        return cls.from_state({"shape": shape, "cells": cells, "sums": sums} | counters)
+
     def state(self) -> dict[str, Any]:
-        """Return the ledger as plain arrays: ``shape``, ``cells`` (n, d) and ``sums`` (3, n)."""
+        """Return the ledger as plain arrays and numbers: ``shape``, ``cells`` (n, d), ``sums`` (5, n), and counters."""
         n = len(self)
         return {
             "shape": np.array(self.shape),
             "cells": self._cells[:n].copy(),
             "sums": self._sums[:, :n].copy(),
+            "log_faded": self._log_faded,
+            "received": self._received,
+            "fadings": self._fadings,
+            "version": self._version,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the ledger that :meth:`state` described."""
-        ledger = cls([int(size) for size in state["shape"]])
+        parts = ("shape", "cells", "sums", "log_faded", "received", "fadings", "version")
+        if not isinstance(state, Mapping) or (missing := [part for part in parts if part not in state]):
+            lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
+            raise ValueError(f"the state of a ledger {lacks}; give what Ledger.state returned, whole")
+        ledger = cls(np.asarray(state["shape"]).tolist())
         cells = check_cells(state["cells"], ledger.shape)
-        for cell in cells.tolist():
-            ledger._locate(tuple(cell))
+        sums = check_array(state["sums"], "a ledger's sums", (5, len(cells)))
+        for cell, first in zip(cells.tolist(), sums[_A].tolist(), strict=True):
+            ledger._locate(tuple(cell), first)
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
-        ledger._sums[:, : len(cells)] = state["sums"]
-        if not (ledger.counts > 0).all() or not np.isfinite(ledger._sums).all():
-            raise ValueError("a ledger's state has counts that are not above 0, or sums that are not finite numbers")
+        N, Y, Q, E, a = sums
+        if not ((N > 0) & (N <= _MOST) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
+            raise ValueError(
+                f"a ledger's state has counts that are not above 0 and at most {_MOST:g}, or sums of squares that are "
+                "smaller than those of the means"
+            )
+        if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():
+            raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
+        ledger._sums[:, : len(cells)] = sums
         ledger._rounds = float(ledger.counts.sum())
+        ledger._log_faded = -check_least(-check_array(state["log_faded"], "log_faded", ()).item(), "-log_faded")
+        ledger._received = check_least(check_array(state["received"], "received", ()).item(), "received")
+        ledger._fadings, ledger._version = (check_count(state[name], name, 0) for name in ("fadings", "version"))
         return ledger
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the ledger to a safetensors file."""
-        from safetensors.numpy import save_file
-
-        metadata = {"tensorbandits": json.dumps({"kind": "ledger", "version": 1})}
-        save_file({name: np.ascontiguousarray(a) for name, a in self.state().items()}, path, metadata=metadata)
+        """Write the ledger to a file, whole or not at all."""
+        codec.save(path, "ledger", _VERSION, self.state())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a ledger that :meth:`save` wrote."""
-        from safetensors import safe_open
-
-        with safe_open(path, framework="numpy") as file:
-            metadata = json.loads((file.metadata() or {}).get("tensorbandits", "{}"))
-            if metadata.get("kind") != "ledger" or metadata.get("version") != 1:
-                raise ValueError(
-                    f"{path} is not a ledger of version 1 (it says {metadata}); give a file that Ledger.save wrote"
-                )
-            return cls.from_state({name: file.get_tensor(name) for name in ("shape", "cells", "sums")})
+        saved = codec.load(path)
+        if saved.kind != "ledger":
+            raise ValueError(f"{path} is not a ledger but a {saved.kind!r}; give a file that Ledger.save wrote")
+        if saved.version > _VERSION:
+            raise ValueError(
+                f"{path} is a ledger of version {saved.version}, written by a newer release; this one reads up to "
+                f"{_VERSION}: upgrade tensorbandits"
+            )
+        return cls.from_state(saved.state)

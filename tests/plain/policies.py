@@ -11,15 +11,22 @@ from tensorbandits.policies.thompson import GibbsOracle
 from tensorbandits.tensor.sweep import Model
 
 
-class WrittenOut:
+class WrittenOut(Model):
     """A tensor whose best cell is found by writing out all cells."""
 
     def __init__(self, tensor):
-        self.tensor = tensor
+        self._tensor, self.shape = tensor, tensor.shape
 
-    def best(self, fixed):
+    def copy(self):
+        return self
+
+    def tensor(self):
+        return self._tensor
+
+    def best(self, fixed, allowed=None):
+        assert allowed is None
         free = fixed < 0
-        full = self.tensor.full()[tuple(slice(None) if f else level for f, level in zip(free, fixed))]
+        full = self._tensor.full()[tuple(slice(None) if f else level for f, level in zip(free, fixed))]
         cell = fixed.copy()
         cell[free] = np.unravel_index(int(full.argmax()), full.shape)
         return tuple(cell.tolist())

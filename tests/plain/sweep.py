@@ -98,7 +98,7 @@ class PlainChain:
 
     def __init__(self, chain, rows=row_by_row):
         self.tensor, self.rows = chain.model.tensor(), rows
-        self.gamma, self.noise_variance, self.decay = chain.gamma, chain.noise_variance, chain.decay
+        self.gamma, self.noise_variance, self.decay = chain.gamma, chain.likelihood.variance, chain.decay
 
     @property
     def model(self):

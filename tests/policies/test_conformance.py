@@ -190,7 +190,7 @@ def test_a_state_holds_only_plain_things(case):
     play(policy, 70)
     state = policy.state_dict()
     state["arguments"].pop("oracle", None)
-    assert json.loads(json.dumps(plain(state)))["policy"] == case.kind.__name__
+    assert json.loads(json.dumps(plain(state)))["policy"] == f"tensorbandits.{case.kind.__name__}"
 
 
 def test_a_state_of_another_kind_or_version_is_refused(case):

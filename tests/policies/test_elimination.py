@@ -18,8 +18,9 @@ from tensorbandits.policies import subspace as subspace_module
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.design import Design, WidestFirst, _widest
 from tensorbandits.policies.elimination import TensorElimination
-from tensorbandits.policies.subspace import SubspaceRidge, first_largest, noise_level
+from tensorbandits.policies.subspace import SubspaceRidge, first_largest
 from tensorbandits.tensor.completion import complete
+from tensorbandits.tensor.likelihood import noise_level
 from tensorbandits.tensor.tucker import rotation
 
 CASES = [((4, 3, 5), (2, 1, 2)), ((5, 6), (2, 2)), ((3, 4, 2, 3), (1, 2, 2, 1)), ((2, 5, 3), (2, 2, 1))]

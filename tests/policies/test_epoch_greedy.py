@@ -9,6 +9,13 @@ from tensorbandits import Ledger, TensorEnvironment, TensorEpochGreedy, complete
 from tensorbandits.tensor.completion import Completion, CompletionInfo, choose_rank
 
 
+def note_of(policy, cell):
+    """The note of the last ask: the number of tries of a uniform one, 0 of a greedy one."""
+    kept = policy._notes.state()
+    assert tuple(kept["cells"][-1]) == cell
+    return kept["notes"][-1]
+
+
 def test_the_papers_schedule_is_followed_round_by_round():
     """``s_1`` uniform rounds, then in epoch k first ``s_2k`` greedy rounds and then one uniform round."""
     shape, C_2 = (4, 4, 4), 60.0
@@ -20,7 +27,7 @@ def test_the_papers_schedule_is_followed_round_by_round():
     explored = []
     for _ in expected:
         cell = policy.ask()
-        explored.append(policy._pending[cell][-1])
+        explored.append(note_of(policy, cell) > 0)
         policy.tell(cell, float(sum(cell)))
     assert explored == expected
     assert expected.count(False) > 16
@@ -34,7 +41,7 @@ def test_only_uniform_rounds_feed_the_completion():
     for _ in range(300):
         cell = policy.ask()
         reward = mean[cell] + rng.standard_normal()
-        if policy._pending[cell][-1]:
+        if note_of(policy, cell):
             uniform.add(cell, reward)
         policy.tell(cell, reward)
     policy.tell((0, 0, 0), 100.0)
@@ -81,7 +88,7 @@ def test_a_late_uniform_reward_still_counts_as_uniform():
         policy.tell(cell, 1.0)
     assert policy.ledger.rounds == 30
     assert 5 <= policy.explored.rounds < 30
-    assert not policy._pending
+    assert not len(policy._notes)
 
 
 def test_skewed_contexts_do_not_bias_the_completion():
@@ -139,9 +146,16 @@ def test_the_measured_error_is_right_on_average():
 def test_adaptive_epochs_are_longer_the_smaller_the_error_and_the_later_the_epoch(error):
     policy = TensorEpochGreedy((4, 4, 4), 1, C_2=3.0, seed=0)
     policy._measured = (1e9, error)  # so many rounds that nothing is measured anew
+    policy._issued = 10**6
     for epoch in (0, 1, 7, 100):
         policy._epoch = epoch
         assert policy._greedy_rounds() == math.ceil(3.0 * math.sqrt(epoch + 1) / error)
+
+
+def test_an_epoch_is_never_longer_than_all_before_it():
+    policy = TensorEpochGreedy((4, 4, 4), 1, seed=0)
+    policy._measured, policy._issued = (1e9, 1e-12), 77
+    assert policy._greedy_rounds() == 77
 
 
 def test_adaptive_exploration_dwindles():
@@ -201,7 +215,7 @@ def test_a_completion_starts_from_the_spectra_again_when_a_tenth_more_was_explor
 
     mean = tb.paper_tensor(8, 0.8, seed=0)
     policy = TensorEpochGreedy.paper(mean.shape, 2, seed=0)
-    monkeypatch.setattr("tensorbandits.policies.epoch_greedy.complete", spy)
+    monkeypatch.setattr("tensorbandits.policies.exploration.complete", spy)
     tb.simulate(policy, tb.TensorEnvironment(mean, seed=0), 400)
     cold = [rounds for rounds, fresh in starts if fresh]
     warm = [rounds for rounds, fresh in starts if not fresh]

@@ -11,7 +11,9 @@ from tests.plain.dense import DenseRidge, inverse, penalty
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
-from tensorbandits.policies.estr import LowOFUL, MatricizedESTR, matrix_rank, recover
+from tensorbandits.policies.estr import MatricizedESTR
+from tensorbandits.policies.low_oful import LowOFUL
+from tensorbandits.tensor.recovery import matrix_rank, recover
 from tensorbandits.tensor.tucker import rotation
 
 

@@ -78,7 +78,7 @@ def test_a_good_chain_is_kept_against_a_poor_rival(problem):
     ledger, _, _ = problem
     (good,) = chains(ledger, 1, sweeps=300)
     (poor,) = chains(ledger, 1, sweeps=0)
-    poor.noise_variance = good.noise_variance
+    poor.likelihood.variance = good.likelihood.variance
     oracle = oracle_with(good, ledger)
     oracle.rival, oracle.rival_sweeps = poor, _RIVAL_SWEEPS  # as if it had never moved
     oracle._challenge(ledger, Units.of(ledger), np.random.default_rng(0), 0)

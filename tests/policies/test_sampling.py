@@ -49,7 +49,7 @@ def test_a_wrong_oracle_is_named():
         tb.ApproximateThompsonSampling((2, 2), "thompson")
     with pytest.raises(ValueError, match=r"of shape \(3,\); it must return .* shape \(2, 2\)"):
         tb.ApproximateThompsonSampling((2, 2), lambda ledger, rng: np.zeros(3)).ask()
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="no finite numbers"):
         tb.ApproximateThompsonSampling((2, 2), lambda ledger, rng: np.full((2, 2), np.nan)).ask()
 
 
@@ -154,6 +154,11 @@ def test_the_ensemble_refuses_bad_arguments(arguments, match):
         tb.TensorEnsembleSampling((3, 3), 1, **arguments)
 
 
+def ledger_with(counts):
+    cells = np.arange(len(counts))[:, None]
+    return tb.Ledger.of((3,), cells, counts, counts, counts)
+
+
 def test_perturbations_drawn_late_have_the_law_of_those_drawn_at_once():
     """A member that looks after 3, 4 and 5 rewards of a cell holds a sum of 12 standard normals."""
     rng = np.random.default_rng(0)
@@ -161,7 +166,7 @@ def test_perturbations_drawn_late_have_the_law_of_those_drawn_at_once():
     for _ in range(4000):
         member = Member(None)
         for counts in ([3.0], [7.0, 2.0], [12.0, 2.0, 1.0]):
-            last = member.perturb(np.array(counts), rng)
+            last = member.perturb(ledger_with(counts), rng)
         sums.append(last)
     np.testing.assert_allclose(np.var(sums, axis=0), [12.0, 2.0, 1.0], rtol=0.1)
     np.testing.assert_allclose(np.mean(sums, axis=0), 0.0, atol=0.2)
@@ -172,8 +177,21 @@ def test_perturbations_stay_with_the_member():
     """Looking again without new rewards changes nothing."""
     rng = np.random.default_rng(0)
     member = Member(None)
-    first = member.perturb(np.array([3.0, 1.0]), rng)
-    np.testing.assert_array_equal(member.perturb(np.array([3.0, 1.0]), rng), first)
+    first = member.perturb(ledger_with([3.0, 1.0]), rng)
+    np.testing.assert_array_equal(member.perturb(ledger_with([3.0, 1.0]), rng), first)
+
+
+def test_perturbations_of_faded_rewards_have_the_variance_of_what_they_count_for():
+    """4 rewards, faded by a half, and 3 more: a sum of variance 5, which keeps half of what it was."""
+    rng, sums = np.random.default_rng(0), []
+    for _ in range(4000):
+        ledger, member = tb.Ledger((1,)), Member(None)
+        ledger.add([(0,)] * 4, [1.0] * 4)
+        first = member.perturb(ledger, rng)[0]
+        ledger.fade(0.5)
+        ledger.add([(0,)] * 3, [1.0] * 3)
+        sums.append((first, member.perturb(ledger, rng)[0]))
+    np.testing.assert_allclose(np.cov(np.array(sums).T), [[4.0, 2.0], [2.0, 5.0]], rtol=0.15)
 
 
 def test_an_update_of_the_paper_ensemble_lowers_the_papers_objective():
@@ -426,7 +444,11 @@ def test_a_restored_member_that_is_up_to_date_stays_as_it_is():
 
 
 @pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
-def test_rewards_that_are_tiny_beyond_reason_are_survived(kind):
+def test_rewards_that_are_tiny_beyond_reason_are_refused_and_tiny_ones_learned(kind):
     policy = kind((3, 4), 1, seed=0)
-    tb.simulate(policy, tb.TensorEnvironment(np.zeros((3, 4)), noise=1e-160, seed=0), 20)
-    assert np.isfinite(policy.estimate(list(np.ndindex(3, 4)))).all()
+    with pytest.raises(ValueError, match="rescale"):
+        policy.tell((0, 0), 1e-160)
+    mean = np.zeros((3, 4))
+    mean[1, 2] = 1e-90
+    tb.simulate(policy, tb.TensorEnvironment(mean, noise=1e-92, seed=0), 200)
+    assert policy.best() == (1, 2)

@@ -84,7 +84,7 @@ def test_every_reward_is_one_of_the_log(rows, shrinkage, min_count, standardise)
 def test_standardised_worlds():
     log = random_log()
     world, plain = log.world(standardise=True, shrinkage=2.0), log.world(shrinkage=2.0)
-    within, freedom = log.ledger.noise_variance()
+    within, freedom = log.ledger.repeats()
     assert world.centre == pytest.approx(log.ledger.mean)
     assert world.scale == pytest.approx(np.sqrt(within / freedom))
     assert (plain.centre, plain.scale, world.noise) == (0.0, 1.0, pytest.approx(1.0))

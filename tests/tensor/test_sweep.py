@@ -8,6 +8,7 @@ from tests.plain import sweep as plain
 
 from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.likelihood import CellTree, Observations
 from tensorbandits.tensor.sweep import Model, sweep
 
 SIZES = {1: 9, 2: 7, 3: 5, 4: 4, 5: 3}  # largest mode by order, so that the plain twin stays quick
@@ -23,16 +24,20 @@ def problems(draw):
     if d == 3 and draw(st.booleans()):
         rank = (2, 2, 2)  # which has code of its own
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    ledger = Ledger(shape)
     cells = rng.integers(shape, size=(draw(st.integers(0, 40)), d))
     counts = rng.integers(1, draw(st.sampled_from([2, 10, 1000, 10**6])), size=len(cells))
-    state = ledger.state() | {"cells": (distinct := np.unique(cells, axis=0))}
+    distinct = np.unique(cells, axis=0)
     counts = rng.permutation(counts)[: len(distinct)].astype(float)
     totals = counts * rng.standard_normal(len(distinct)) + np.sqrt(counts) * rng.standard_normal(len(distinct))
-    state["sums"] = np.stack([counts, totals, totals**2 / counts + counts * rng.uniform(0.5, 2.0, len(counts))])
+    sums = np.stack([counts, totals, totals**2 / counts + counts * rng.uniform(0.5, 2.0, len(counts))])
     shuffled = rng.permutation(len(distinct))  # a ledger keeps cells in order of first sight
-    state["cells"], state["sums"] = state["cells"][shuffled], state["sums"][:, shuffled]
-    return shape, rank, Ledger.from_state(state), rng
+    return shape, rank, Ledger.of(shape, distinct[shuffled], *sums[:, shuffled]), rng
+
+
+def observed(ledger, prior, model, offset_precision):
+    """What a sweep is fitted to: about the prior's offset, or about the model's if that stays."""
+    centre = model.offset if offset_precision is None else prior.offset
+    return Observations(CellTree().weighed(ledger, ledger.totals, centre), centre, 0.0, ledger.rounds)
 
 
 def random_model(shape, rank, rng):
@@ -63,7 +68,8 @@ def test_a_sweep_is_that_of_the_twin(problem, offset_precision, noisy, variance)
     data = ledger.cells, ledger.counts, ledger.totals
     expected = plain.sweep(model.tensor(), prior.tensor(), columns, *data, noise[0], **held)
     quick = plain.sweep(model.tensor(), prior.tensor(), columns, *data, noise[0], **held, rows=plain.all_rows)
-    core_precision, after, _ = sweep(model, prior, np.concatenate(columns), ledger, ledger.totals, noise, **held)
+    data = observed(ledger, prior, model, offset_precision)
+    core_precision, after, _ = sweep(model, prior, np.concatenate(columns), data, noise, **held)
     assert (core_precision, after) == (0.3, variance)
     assert_same(model, expected, ledger)
     assert_same(Model.of(quick), expected, ledger)
@@ -76,7 +82,9 @@ def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay):
     shape, rank, ledger, rng = problem
     units = Units.of(ledger)
     chain = Chain.from_prior(shape, rank, units, rng, noise_variance=None if learn_noise else 0.5, decay=decay)
-    chain.noise_variance = max(chain.noise_variance, 0.1)  # heavy tails make the two drift apart within a sweep
+    chain.likelihood.variance = max(
+        chain.likelihood.variance, 0.1
+    )  # heavy tails make the two drift apart within a sweep
     chain.gamma = min(max(chain.gamma, 0.1), 10.0)
     twin = plain.PlainChain(chain)
     seeds = [np.random.default_rng(7), np.random.default_rng(7)]
@@ -99,19 +107,20 @@ def test_kept_draws_are_those_of_sweeping_step_by_step():
     one_by_one = np.random.default_rng(2)
     for line in together:
         chains[1].sweep(ledger, units, one_by_one, sweeps=2, learn_noise=True)
-        np.testing.assert_array_equal(line, np.concatenate([chains[1].model.rows, chains[1].model.core]))
+        model = chains[1].model
+        np.testing.assert_array_equal(line, np.concatenate([model.rows, model.core, [model.offset]]))
     assert chains[0].noise_variance == chains[1].noise_variance
 
 
 def test_rounding_that_drowns_the_prior_is_survived():
     """One cell with 1e15 rewards: a matrix that is singular up to rounding."""
-    ledger = Ledger.from_state({"shape": [3, 3, 3], "cells": [[0, 0, 0]], "sums": [[1e15], [2e15], [5e15]]})
+    ledger = Ledger.of((3, 3, 3), [[0, 0, 0]], [1e15], [2e15], [5e15])
     rng = np.random.default_rng(0)
     for rank in ((2, 2, 2), (3, 3, 3)):
         model, prior = random_model((3, 3, 3), rank, rng), random_model((3, 3, 3), rank, rng)
         noise = np.zeros((3, len(model.rows) + 1 + len(model.core)))
         held = {"variance": 1e-3, "core_precision": 0.1, "offset_precision": None}
-        sweep(model, prior, np.ones(sum(rank)), ledger, ledger.totals, noise, **held)
+        sweep(model, prior, np.ones(sum(rank)), observed(ledger, prior, model, None), noise, **held)
         assert np.isfinite(model.rows).all()
         assert model.tensor().at(ledger.cells) == pytest.approx(2.0, rel=1e-6)
 
@@ -131,7 +140,9 @@ def test_least_squares_never_raises_its_objective(shape, offset_precision):
         data = prior.tensor(), columns, ledger.cells, ledger.counts, ledger.totals
         values = [plain.objective(model.tensor(), *data, **held)]
         for _ in range(20):
-            sweep(model, prior, np.concatenate(columns), ledger, ledger.totals, noise, **held)
+            sweep(
+                model, prior, np.concatenate(columns), observed(ledger, prior, model, offset_precision), noise, **held
+            )
             values.append(plain.objective(model.tensor(), *data, **held))
         assert (np.diff(values) <= 1e-9 * np.abs(values[0])).all()
         assert values[-1] < values[0]

@@ -288,4 +288,4 @@ def _ledger(shape: Cell, cells: Ints, sums: Floats) -> Ledger:
     """Return the ledger of sums (3, m) over cells (m, d), which are sorted and may occur several times."""
     cells, sums = cells[sums[0] > 0], sums[:, sums[0] > 0]
     starts = np.flatnonzero(np.r_[True, (cells[1:] != cells[:-1]).any(axis=1)])
-    return Ledger.from_state({"shape": shape, "cells": cells[starts], "sums": np.add.reduceat(sums, starts, axis=1)})
+    return Ledger.of(shape, cells[starts], *np.add.reduceat(sums, starts, axis=1))

@@ -123,7 +123,7 @@ def profile(log: Log, *, max_rank: int = 6, seed: int = 0) -> Profile:
     suggested, standard_errors = _choose(names, table)
     means = dict(zip(names, table.mean(axis=0).tolist(), strict=True))
     excess = means["cell means"] - noise
-    within, freedom = ledger.noise_variance()
+    within, freedom = ledger.repeats()
     spread = math.sqrt(within / freedom) if freedom else 0.0
     values, from_noise = _spectra(ledger, spread, np.random.default_rng(sources[0]))
     return Profile(
@@ -223,11 +223,9 @@ def _complete_means(ledger: Ledger, rank: int) -> Completion:
     fit = complete(ledger, rank, probabilities=ledger.counts / ledger.rounds, centre=mean)
     N, Y, Q = (array.ravel() for array in ledger.dense())
     cells = np.indices(ledger.shape).reshape(len(ledger.shape), -1).T
-    filled = Ledger.from_state({"shape": ledger.shape, "cells": cells, "sums": np.array([N + pseudo, Y, Q])})
     for _ in range(_FILLS):
         guess = fit.full().ravel()
-        filled.totals[:] = Y + pseudo * guess
-        filled.squares[:] = Q + pseudo * guess**2
+        filled = Ledger.of(ledger.shape, cells, N + pseudo, Y + pseudo * guess, Q + pseudo * guess**2)
         probabilities = filled.counts / filled.rounds
         fit = complete(filled, rank, probabilities=probabilities, centre=mean, init=fit.factors, max_iterations=5)
     return fit

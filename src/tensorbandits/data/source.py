@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_installed
+from tensorbandits.checks import LARGEST_REWARD, check_installed
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_LARGEST_REWARD = 1e150  # as squares are summed
 _ROW = "tensorbandits_row"
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 _DROP = "correct it, or leave such rows out with missing='drop'"
@@ -172,9 +171,9 @@ class Source:
         import narwhals as nw
 
         columns = [self.reward, *filter(None, [self.trials])]
-        condition = ~(nw.col(columns[0]).cast(nw.Float64()).abs() <= _LARGEST_REWARD)
+        condition = ~(nw.col(columns[0]).cast(nw.Float64()).abs() <= LARGEST_REWARD)
         if self.trials is not None:
-            condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= _LARGEST_REWARD)
+            condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= LARGEST_REWARD)
             condition = condition | self._wrong_trials(self.reward, self.trials)
         for column in dict.fromkeys([*columns, *(mode.column for mode in self.modes)]):
             condition = condition & ~self._is_missing(column)  # left out already
@@ -182,8 +181,8 @@ class Source:
         reward = row[self.reward]
         if self.trials is None:
             return ValueError(
-                f"column {self.reward!r} is {reward} in {where}; rewards are finite numbers from -1e150 to 1e150: "
-                "correct it, or take such rows out of the log"
+                f"column {self.reward!r} is {reward} in {where}; rewards are finite numbers, 0 or of a size from "
+                "1e-100 to 1e100: correct it, or take such rows out of the log"
             )
         trials = row[self.trials]
         given = f"column {self.reward!r} is {reward} and column {self.trials!r} is {trials} in {where}"

@@ -6,13 +6,16 @@ from tensorbandits.policies.elimination import TensorElimination
 from tensorbandits.policies.ensemble import TensorEnsembleSampling
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
 from tensorbandits.policies.estr import MatricizedESTR
+from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.thompson import TensorThompsonSampling
 from tensorbandits.policies.ucb import VectorizedUCB
 
 __all__ = [
     "ApproximateThompsonSampling",
+    "Choice",
     "MatricizedESTR",
     "Policy",
+    "Query",
     "TensorElimination",
     "TensorEnsembleSampling",
     "TensorEpochGreedy",

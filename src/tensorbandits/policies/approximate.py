@@ -15,13 +15,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, Rank, check_cells, check_count, check_shape, feasible_rank, resolve_rank
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_array,
+    check_cells,
+    check_count,
+    check_shape,
+    feasible_rank,
+    resolve_rank,
+)
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.query import Choice, Query
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
-Draw = Tucker | Floats
+Draw = Tucker | Floats | Model
 
 SLOW_CORE = 512  # with more entries of the core a decision takes more than a tenth of a second
 _LARGEST_CORE = 4096
@@ -59,6 +69,8 @@ class ApproximateThompsonSampling(Policy):
     >>> policy.tell(cell, 1.0)
     """
 
+    learns = True
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -75,54 +87,94 @@ class ApproximateThompsonSampling(Policy):
             )
         self.oracle = oracle
         self.draws = check_count(draws, "draws")
+        self._draw: Draw | None = None  # what decisions are made from
         self._posterior: list[Draw] | None = None
 
-    def _choose(self, levels: Cell) -> Cell:
-        self._posterior = None
-        return best_cell(self._checked(self.oracle(self.ledger, self._rng)), self._fixed(levels))
+    def _ready(self) -> bool:
+        return self._draw is not None
 
-    def _observe(self, cell: Cell, reward: float) -> None:
+    def _learn(self) -> None:
+        self._posterior = None
+        self._draw = self._checked(self.oracle(self._ledger, self._rng))
+
+    def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
+        """Return the best allowed cell of the last draw; waits for nobody once there is one."""
+        draw = self._draw
+        if draw is None:
+            self.learn()
+            draw = self._draw
+            assert draw is not None
+        if query.shape != draw.shape:  # a mode has gained levels since
+            with self._turns.gate:
+                query, draw = self.query(query.levels, query.given), self._draw
+            if draw is None:
+                return self.decide(query, rng)
+        return Choice(_best_of(draw, query))
+
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
+        assert self._draw is not None
+        return Choice(_best_of(self._draw, query))
+
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         self._posterior = None
 
-    def propensity(self, cell: Sequence[int]) -> float:
-        """Return the share of draws that would choose this cell given its context levels.
+    def _observe_ledger(self, ledger: Ledger) -> None:
+        self._posterior = None
+
+    def _fade(self, factor: float) -> None:
+        self._posterior = None
+
+    def _grow(self, shape: Cell) -> None:
+        self._posterior = self._draw = None
+
+    def propensity(self, cell: Sequence[int], allowed: Any = None) -> float:
+        """Return the share of draws that would choose this cell given its context levels and what is allowed.
 
         An estimate of the probability that the next ``ask`` returns it; nothing is changed.
         """
         (valid,) = check_cells([cell], self.shape).tolist()
-        fixed = {j: valid[j] for j in self.context}
-        chosen = [best_cell(draw, fixed) == tuple(valid) for draw in self._posterior_draws()]
+        query = self.query(tuple(valid[j] for j in self.context), allowed)
+        with self._turns.still():
+            chosen = [_best_of(draw, query) == tuple(valid) for draw in self._posterior_draws()]
         return float(np.mean(chosen))
 
-    def _best(self, levels: Cell) -> Cell:
+    def _best(self, query: Query) -> Cell:
         """The cell of largest mean over the draws, among the cells that are best in one of them."""
-        draws = self._posterior_draws()
-        candidates = sorted({best_cell(draw, self._fixed(levels)) for draw in draws})
+        candidates = sorted({_best_of(draw, query) for draw in self._posterior_draws()})
         return candidates[int(self._estimate(np.array(candidates)).argmax())]
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(np.mean([values_at(draw, cells) for draw in self._posterior_draws()], axis=0))
+        return np.asarray(
+            np.mean(
+                [
+                    draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
+                    for draw in self._posterior_draws()
+                ],
+                axis=0,
+            )
+        )
 
     def _posterior_draws(self) -> list[Draw]:
         """Draws given the ledger as it is, made on copies so that neither oracle nor generator moves."""
         if self._posterior is None:
-            self._posterior = self._draw_copies(copy.deepcopy(self.oracle), copy.deepcopy(self._rng))
+            self._posterior = self._draw_copies(copy.deepcopy(self.oracle))
         return self._posterior
 
-    def _draw_copies(self, oracle: Oracle, rng: np.random.Generator) -> list[Draw]:
-        return [self._checked(oracle(self.ledger, rng)) for _ in range(self.draws)]
+    def _draw_copies(self, oracle: Oracle) -> list[Draw]:
+        """Draws of a stream of their own: the draw that will be served is one of many, and must not be among them."""
+        source: Any = self._rng.bit_generator
+        rng = np.random.Generator(source.jumped())
+        return [self._checked(oracle(self._ledger, rng)) for _ in range(self.draws)]
 
     def _checked(self, draw: Draw) -> Draw:
-        if getattr(draw, "shape", None) != self.shape:
+        if not isinstance(draw, (Tucker, np.ndarray)) or draw.shape != self._ledger.shape:
             raise ValueError(
                 f"the oracle returned {type(draw).__name__} of shape {getattr(draw, 'shape', None)}; "
-                f"it must return a Tucker tensor or an array of shape {self.shape}"
+                f"it must return a Tucker tensor or an array of shape {self._ledger.shape}"
             )
-        if isinstance(draw, np.ndarray) and not np.isfinite(draw).all():
-            raise ValueError(
-                "the oracle returned numbers that are not finite; every mean of a draw must be a finite number"
-            )
-        return draw
+        if isinstance(draw, Tucker):
+            return Tucker(draw.core, draw.factors, draw.offset)  # its arrays may have been changed since
+        return check_array(draw, "what the oracle returned", self._ledger.shape)
 
     def _state(self) -> dict[str, Any]:
         state = getattr(self.oracle, "state", None)
@@ -132,6 +184,14 @@ class ApproximateThompsonSampling(Policy):
         restore = getattr(self.oracle, "restore", None)
         if restore:
             restore(state["oracle"])
+
+
+def _best_of(draw: Draw, query: Query) -> Cell:
+    """The best allowed cell of a draw."""
+    if isinstance(draw, Model):
+        return draw.best(query.fixed, query.allowed)
+    fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
+    return best_cell(draw, fixed, query.allowed)
 
 
 def sampling_rank(rank: Rank, shape: Cell) -> Cell:
@@ -162,7 +222,7 @@ def core_refusal(ranks: Cell) -> str | None:
 
 
 class ModelOracle(Oracle, Protocol):
-    """An oracle that keeps a model and changes it in place, so that a decision need not copy it."""
+    """An oracle that keeps a model and changes it in place, so that a draw need not be made anew."""
 
     def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model:
         """Return the model of the next draw; it is valid until the oracle is used again."""
@@ -172,32 +232,47 @@ class ModelOracle(Oracle, Protocol):
         """Yield the models of further draws given the same ledger, each valid until the next."""
         ...
 
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, /) -> None:
+        """Follow modes that gain levels, at a rank that may be another one."""
+        ...
+
+    def model(self) -> Model | None:
+        """Return the model of the last draw."""
+        ...
+
 
 class ModelSampling(ApproximateThompsonSampling):
     """Approximate Thompson sampling with a model oracle: the frame of the library's own sampling policies."""
 
     oracle: ModelOracle
+    rank: Rank
 
-    def _choose(self, levels: Cell) -> Cell:
+    def _learn(self) -> None:
         self._posterior = None
-        return self.oracle.advance(self.ledger, self._rng).best(self._levels(levels))
+        self._draw = self.oracle.advance(self._ledger, self._rng).copy()
 
-    def _choose_many(self, rows: Sequence[Cell]) -> list[Cell]:
-        if not rows:
+    def _choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+        if not queries:
             return []
-        first = self._choose(rows[0])
-        models = self.oracle.more(self.ledger, self._rng, len(rows) - 1)
-        return [first, *(model.best(self._levels(row)) for row, model in zip(rows[1:], models, strict=True))]
+        self._learn()
+        first = self._choose(queries[0], self._rng)
+        models = self.oracle.more(self._ledger, self._rng, len(queries) - 1)
+        return [first, *(Choice(_best_of(model, query)) for query, model in zip(queries[1:], models, strict=True))]
+
+    def _draw_copies(self, oracle: Oracle) -> list[Draw]:
+        source: Any = self._rng.bit_generator
+        rng = np.random.Generator(source.jumped())
+        ours: Any = oracle
+        return [ours.advance(self._ledger, rng).copy() for _ in range(self.draws)]
+
+    def _grow(self, shape: Cell) -> None:
+        self._posterior = None
+        self.oracle.grow(shape, sampling_rank(self.rank, shape), self._rng)
+        model = self.oracle.model()
+        self._draw = None if model is None else model.copy()
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
         """Return why the core is too large, or ``None``."""
         ranks = resolve_rank(rank, check_shape(shape))
         return None if ranks is None else core_refusal(ranks)
-
-    def _levels(self, levels: Cell) -> NDArray[np.int64]:
-        """The context levels by mode, -1 where the mode is decided, shape (d,)."""
-        fixed = np.full(len(self.shape), -1)
-        if levels:
-            fixed[list(self.context)] = levels
-        return fixed

@@ -1,8 +1,11 @@
 """The contract of every policy: ask for a cell, tell its reward, in any order, at any time, or never.
 
-A policy sees integer cells only. A subclass implements ``_choose``, ``_best`` and ``_estimate``; when it holds more
-than the ledger, ``_observe``, ``_state`` and ``_restore``; when a batch can share work, ``_choose_many``. Each argument
-of its constructor is kept under its own name, which is how a saved policy is made again.
+A policy sees integer cells only. A subclass implements ``_choose``, ``_best`` and ``_estimate``, each of a
+:class:`~tensorbandits.policies.query.Query`. When it learns apart from deciding, it sets ``learns`` and implements
+``_learn``, which publishes something finished that ``_choose`` reads, and ``_ready``. When it holds more than the
+ledger: ``_observe``, ``_fade``, ``_grow``, ``_state`` and ``_restore``. When a batch can share work: ``_choose_many``.
+Each argument of its constructor is kept under its own name, which is how a saved policy is made again. These hooks are
+called when nobody else changes the policy, and must not call its public methods.
 """
 
 from __future__ import annotations
@@ -11,32 +14,41 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbandits import codec
 from tensorbandits.checks import (
     Cell,
     Rank,
     check_cell,
     check_cells,
     check_context,
+    check_count,
+    check_level,
     check_levels,
     check_reward,
     check_rewards,
     check_seed,
     check_shape,
+    is_finite,
     is_sequence,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.policies.query import Choice, Notes, Query
+from tensorbandits.policies.turns import Turns
+from tensorbandits.tensor.allowed import Allowed
 
-STATE_VERSION = 1
 _SALT = 0x7E9507
+_NOTES = 20_000  # decisions whose notes are kept for those who tell a cell and a reward alone
+_DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 class Policy(ABC):
-    """What every policy can do.
+    """What every policy can do; many threads may use one at the same time.
 
     Parameters
     ----------
@@ -49,18 +61,20 @@ class Policy(ABC):
     >>> cell = policy.ask((1,))  # the whole cell; its first level is the context's
     >>> policy.tell(cell, 0.5)
     >>> policy.tell_many([(0, 0), (0, 2)], [0.1, 0.9])
-    >>> policy.best((0,)), policy.estimate([(0, 2), (1, 0)]).tolist()
-    ((0, 2), [0.9, 0.5])
+    >>> policy.best((0,)), policy.best((0,), allowed={1: [0, 1]}), policy.estimate([(0, 2), (1, 0)]).tolist()
+    ((0, 2), (0, 1), [0.9, 0.5])
     >>> again = Policy.from_state_dict(policy.state_dict())
     >>> again.ask((1,)) == policy.ask((1,))
     True
     """
 
+    learns: ClassVar[bool] = False  # whether learning is apart from deciding
+    state_version: ClassVar[int] = 1  # of what `_state` returns
     _kinds: ClassVar[dict[str, type[Policy]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Policy._kinds[cls.__name__] = cls
+        Policy._kinds[kind_name(cls)] = cls
 
     def __init__(
         self,
@@ -72,34 +86,67 @@ class Policy(ABC):
         self.shape = check_shape(shape)
         self.context = check_context(context, self.shape)
         self.decided: Cell = tuple(j for j in range(len(self.shape)) if j not in self.context)
-        self.ledger = Ledger(self.shape)
+        self._ledger = Ledger(self.shape)
         # An int is salted: a policy and a world that are given the same seed must not draw the same numbers.
         checked = check_seed(seed)
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
+        self._turns = Turns(self.learns)
+        self._notes = Notes(_NOTES)
+        self._standing: Allowed | None = None
+        self._free = np.full(len(self.shape), -1)
 
     # What a subclass implements.
 
+    def _learn(self) -> None:  # noqa: B027  (most policies have nothing to learn apart from deciding)
+        """Bring what is believed up to date with the ledger, and publish it."""
+
+    def _ready(self) -> bool:
+        """Say whether there is something to decide from; else an ask waits for what another thread learns."""
+        return True
+
     @abstractmethod
-    def _choose(self, levels: Cell) -> Cell:
-        """Return the cell to play, given valid context levels."""
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice | Cell:
+        """Return the decision: a cell, or a choice if its note shall be told again with the reward."""
 
-    def _choose_many(self, rows: Sequence[Cell]) -> list[Cell]:
-        """Return the cells to play, given valid context levels each; a policy that can share work does so here."""
-        return [self._choose(row) for row in rows]
+    def _choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+        """Return the decisions; a policy that can share work does so here."""
+        choices = []
+        for query in queries:
+            self._learn()
+            choices.append(_as_choice(self._choose(query, self._rng)))
+        return choices
 
-    def _observe(self, cell: Cell, reward: float) -> None:  # noqa: B027  (most policies need only the ledger)
-        """Take note of a valid reward; the ledger already holds it."""
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:  # noqa: B027
+        """Take note of ``count`` rewards of a cell that add up to ``total``; the ledger already holds them.
+
+        ``note`` is that of the decision, if one is known.
+        """
+
+    def _observe_ledger(self, ledger: Ledger) -> None:
+        """Take note of many rewards that are added up; the ledger already holds them."""
+        for entry in ledger:
+            self._observe(entry.cell, entry.rounds, entry.total, None)
+
+    def _fade(self, factor: float) -> None:  # noqa: B027
+        """Let what was observed so far count less; the ledger did so already."""
+
+    def _grow(self, shape: Cell) -> None:
+        """Follow modes that gain levels; ``self.shape`` is still the old one, the ledger's the new one."""
+        raise ValueError(
+            f"{type(self).__name__} cannot follow a mode that gains levels; make a new policy of shape {shape} and "
+            "give it what was learned with tell_ledger"
+        )
 
     def _state(self) -> dict[str, Any]:
         """Return what the policy holds beyond its ledger and generator: arrays, numbers, strings, nested dicts."""
         return {}
 
     def _restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
-        """Take back what ``_state`` returned."""
+        """Take back what ``_state`` returned, and refuse what it cannot have returned."""
 
     @abstractmethod
-    def _best(self, levels: Cell) -> Cell:
-        """Return the cell believed best, given valid context levels, without changing anything."""
+    def _best(self, query: Query) -> Cell:
+        """Return the cell believed best, without changing anything."""
 
     @abstractmethod
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -112,38 +159,162 @@ class Policy(ABC):
         """Return why no such policy can be made for a problem of this size, or ``None``."""
         return None
 
-    def ask(self, levels: Sequence[int] = ()) -> Cell:
-        """Return the cell to play, a tuple of ints, given the levels of the context modes in order."""
-        return self._choose(check_levels(levels, self.context, self.shape))
+    @property
+    def ledger(self) -> Ledger:
+        """All rewards told; to be read only. To add another ledger to it, use :meth:`tell_ledger`."""
+        return self._ledger
 
-    def tell(self, cell: Sequence[int], reward: float) -> None:
-        """Learn the reward of a cell: any time later, in any order, or never."""
-        valid, value = check_cell(cell, self.shape), check_reward(reward)
-        self.ledger.record(valid, value)
-        self._observe(valid, value)
+    @ledger.setter
+    def ledger(self, ledger: Any) -> None:
+        raise AttributeError(
+            "the ledger of a policy cannot be replaced, since what it has learned would no longer fit; add rewards "
+            "with tell_ledger, or make a new policy and give it the ledger with tell_ledger"
+        )
 
-    def ask_many(self, levels: ArrayLike | int) -> list[Cell]:
+    def query(self, levels: Sequence[int] = (), allowed: Any = None) -> Query:
+        """Return a request, checked, for :meth:`decide`: the levels of the context modes and what may be chosen."""
+        shape = self.shape
+        valid = check_levels(levels, self.context, shape)
+        fixed = self._free
+        if valid:
+            fixed = fixed.copy()
+            fixed[list(self.context)] = valid
+        standing = self._standing
+        if allowed is not None or standing is not None:
+            return Query(valid, fixed, Allowed.of(allowed, shape, standing), shape, allowed)
+        return Query(valid, fixed, None, shape)
+
+    def learn(self) -> None:
+        """Bring what is believed up to date with all rewards told; others may ask, decide and tell meanwhile."""
+        if self.learns:
+            with self._turns.still():
+                self._learn()
+
+    def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
+        """Return a decision from what was learned last, in microseconds, whatever another thread learns meanwhile.
+
+        A note that comes with it is told again with the reward.
+        """
+        with self._turns.gate:
+            if query.shape != self.shape:  # a mode has gained levels since
+                query = self.query(query.levels, query.given)
+            return _as_choice(self._choose(query, rng or self._rng))
+
+    def ask(self, levels: Sequence[int] = (), allowed: Any = None) -> Cell:
+        """Return the cell to play, a tuple of ints, given the levels of the context modes in order.
+
+        ``allowed`` maps modes to the levels that may be chosen, or to masks; or is an :class:`~tensorbandits.Allowed`.
+        Learns first, unless another thread does so at the moment: then it decides from what was learned before.
+        """
+        query = self.query(levels, allowed)
+        if self.learns and self._turns.begin(wait=not self._ready()):
+            try:
+                self._learn()
+            finally:
+                self._turns.end()
+        choice = self.decide(query)
+        if choice.note is not None:
+            self._turns.submit(self._notes.put, choice.cell, choice.note)
+        return choice.cell
+
+    def tell(self, cell: Sequence[int], reward: float, note: Any = None) -> None:
+        """Learn the reward of a cell: any time later, in any order, or never.
+
+        ``note`` is that of the decision, for those who used :meth:`decide`.
+        """
+        self._turns.submit(self._take, check_cell(cell, self.shape), check_reward(reward), note)
+
+    def ask_many(self, levels: ArrayLike | int, allowed: Any = None) -> list[Cell]:
         """Return one cell per row of context levels (n, number of context modes), as asking one by one would.
 
-        A policy without context takes the number of cells wanted.
+        A policy without context takes the number of cells wanted. What is ``allowed`` holds for all of them.
         """
-        return self._choose_many(self._check_many(levels))
+        queries = [self.query(row, allowed) for row in self._check_many(levels)]
+        with self._turns.still():
+            choices = self._choose_many(queries)
+            for choice in choices:
+                if choice.note is not None:
+                    self._notes.put(*choice)
+        return [choice.cell for choice in choices]
 
     def tell_many(self, cells: ArrayLike, rewards: ArrayLike) -> None:
         """Learn many rewards, as telling one by one would; one invalid row refuses them all."""
         valid = check_cells(cells, self.shape)
-        values = check_rewards(rewards, len(valid))
-        self.ledger.add(valid, values)
-        for cell, value in zip(valid.tolist(), values.tolist(), strict=True):
-            self._observe(tuple(cell), value)
+        self._turns.submit(self._take_many, valid, check_rewards(rewards, len(valid)))
 
-    def best(self, levels: Sequence[int] = ()) -> Cell:
-        """Return the cell believed best given the context levels; explores nothing and changes nothing."""
-        return self._best(check_levels(levels, self.context, self.shape))
+    def tell_ledger(self, ledger: Ledger) -> None:
+        """Learn many rewards that are added up already: those of a log, or of another process.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy, log = VectorizedUCB((2, 3)), Ledger((2, 3))
+        >>> log.add([(0, 2), (1, 1), (0, 2)], [3.0, 1.0, 5.0])
+        >>> policy.tell_ledger(log)
+        >>> policy.best(), policy.ledger.rounds
+        ((0, 2), 3.0)
+        """
+        if not isinstance(ledger, Ledger):
+            raise TypeError(f"{ledger!r} is no Ledger; add rewards to one of shape {self.shape}, and give that")
+        if ledger.shape != self.shape:
+            raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
+        self._turns.submit(self._take_ledger, ledger.copy())
+
+    def fade(self, factor: float) -> None:
+        """Let all rewards so far count ``factor`` times what they did; see :meth:`Ledger.fade`."""
+        if isinstance(factor, bool) or not is_finite(factor) or not 0 < factor <= 1:
+            raise ValueError(f"factor is {factor!r}; it must be above 0 and at most 1 (1 forgets nothing)")
+        self._turns.submit(self._fade_all, float(factor))
+
+    def grow(self, mode: int, count: int = 1) -> None:
+        """Give a mode more levels, after those that it has; what was learned of the others stays.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy = VectorizedUCB((2, 3))
+        >>> policy.grow(1); policy.shape
+        (2, 4)
+        """
+        at, more = check_level(mode, len(self.shape), "mode"), check_count(count, "count")
+        if not self.learns:
+            with self._turns.gate:
+                self._grow_to(at, more)
+            return
+        with self._turns.still(), self._turns.gate:
+            self._grow_to(at, more)
+
+    def forbid(self, *cells: Mapping[int, int]) -> None:
+        """Never choose these combinations again: partial cells, each a mapping from modes to levels.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy = VectorizedUCB((2, 3))
+        >>> policy.forbid({0: 0, 1: 0}, {1: 1})  # one combination, and one level altogether
+        >>> policy.ask(), policy.forbidden
+        ((0, 2), [{0: 0, 1: 0}, {1: 1}])
+        """
+        with self._turns.gate:
+            standing = self._standing or Allowed()
+            self._standing = Allowed.of(standing.with_forbidden(cells), self.shape)
+
+    def permit(self, *cells: Mapping[int, int]) -> None:
+        """Take back what :meth:`forbid` was told, in the same words."""
+        with self._turns.gate:
+            if self._standing is not None:
+                self._standing = Allowed.of(self._standing.without_forbidden(cells), self.shape)
+
+    @property
+    def forbidden(self) -> list[dict[int, int]]:
+        """The combinations that are never chosen."""
+        return [] if self._standing is None else self._standing.forbidden
+
+    def best(self, levels: Sequence[int] = (), allowed: Any = None) -> Cell:
+        """Return the allowed cell believed best given the context levels; explores nothing and changes nothing."""
+        query = self.query(levels, allowed)
+        with self._turns.still():
+            return self._best(query)
 
     def estimate(self, cells: ArrayLike) -> NDArray[np.float64]:
         """Return the believed mean rewards of cells (n, d), shape (n,)."""
-        return self._estimate(check_cells(cells, self.shape))
+        valid = check_cells(cells, self.shape)
+        with self._turns.still():
+            return self._estimate(valid)
 
     def _check_many(self, levels: Any) -> list[Cell]:
         if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
@@ -161,22 +332,56 @@ class Policy(ABC):
             )
         return [check_levels(row, self.context, self.shape) for row in levels]
 
-    def _fixed(self, levels: Cell) -> dict[int, int]:
-        """The context levels by mode."""
-        return dict(zip(self.context, levels, strict=True))
+    # Changes, each made while nobody else reads or changes the policy.
+
+    def _take(self, cell: Cell, reward: float, note: Any) -> None:
+        self._ledger.record(cell, reward)
+        self._observe(cell, 1.0, reward, self._notes.take(cell) if note is None else note)
+
+    def _take_many(self, cells: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._ledger.add(cells, rewards)
+        for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
+            self._observe(tuple(cell), 1.0, reward, self._notes.take(tuple(cell)))
+
+    def _take_ledger(self, ledger: Ledger) -> None:
+        self._ledger.merge(ledger)
+        self._observe_ledger(ledger)
+
+    def _fade_all(self, factor: float) -> None:
+        self._ledger.fade(factor)
+        self._fade(factor)
+
+    def _grow_to(self, mode: int, count: int) -> None:
+        shape = tuple(size + count * (j == mode) for j, size in enumerate(self.shape))
+        if (why := self.refusal(shape, getattr(self, "rank", "auto"))) is not None:
+            raise ValueError(why)
+        self._grow(check_shape(shape))
+        self._ledger.grow(mode, count)
+        self.shape = shape
+        if self._standing is not None:
+            self._standing = Allowed.of(Allowed(forbidden=self._standing.forbidden), shape)
 
     # Saving and making again.
 
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name, None) for name in ("rank", "context", "horizon")}
+        words = "".join(f", {name}={value!r}" for name, value in given.items() if value not in (None, ()))
+        return f"{type(self).__name__}({self.shape}{words}; {self._ledger.rounds:g} rewards)"
+
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on exactly from here: arrays, numbers, strings and nested dicts."""
-        return {
-            "policy": type(self).__name__,
-            "version": STATE_VERSION,
-            "arguments": self._arguments(),
-            "rng": self._rng.bit_generator.state,
-            "ledger": self.ledger.state(),
-            "state": self._state(),
-        }
+        with self._turns.still():
+            state = {
+                "policy": kind_name(type(self)),
+                "version": type(self).state_version,
+                "arguments": self._arguments(),
+                "rng": copy.deepcopy(self._rng.bit_generator.state),
+                "ledger": self._ledger.state(),
+                "forbidden": [[[mode, level] for mode, level in rule.items()] for rule in self.forbidden],
+                "notes": self._notes.state(),
+                "state": self._state(),
+            }
+        return state | {"checksum": _checksum(state)}
 
     def _arguments(self) -> dict[str, Any]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "seed")]
@@ -185,24 +390,118 @@ class Policy(ABC):
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the policy that :meth:`state_dict` described; it goes on identically."""
-        kind = Policy._kinds.get(str(state.get("policy")))
-        if kind is None or not issubclass(kind, cls):
+        kind = cls._kind_of(state)
+        try:
+            policy: Self = kind(**copy.deepcopy(dict(state["arguments"])))
+            policy._ledger = Ledger.from_state(state["ledger"])
+            if policy._ledger.shape != policy.shape:
+                raise ValueError(f"its ledger has shape {policy._ledger.shape}, the policy {policy.shape}")
+            policy._rng.bit_generator.state = state["rng"]
+            rules = [dict(rule) for rule in state["forbidden"]]
+            policy._standing = Allowed.of(Allowed(forbidden=rules), policy.shape) if rules else None
+            policy._notes.restore(state["notes"], policy.shape)
+            policy._restore(state["state"])
+        except _DAMAGE as error:
+            what = f"no {error}" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"the state is of a {state.get('policy')!r}, not of {cls.__name__}; "
-                f"use that class, or Policy, which knows {sorted(Policy._kinds)}"
-            )
-        missing = [key for key in ("arguments", "rng", "ledger", "state") if key not in state]
-        if missing:
-            raise ValueError(f"the state lacks {missing}; give what state_dict returned, whole")
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"the state has version {state.get('version')!r}; this release reads version {STATE_VERSION}"
-            )
-        policy = kind(**copy.deepcopy(dict(state["arguments"])))
-        policy._rng.bit_generator.state = state["rng"]
-        policy.ledger = Ledger.from_state(state["ledger"])
-        policy._restore(state["state"])
+                f"the state of a {kind.__name__} is damaged ({what}); give what state_dict returned, whole"
+            ) from error
         return policy
+
+    @classmethod
+    def _kind_of(cls, state: Any) -> Any:
+        """Return the class of a state, once that is known to be whole and of a version that can be read."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"the state is {state!r}; give the dict that state_dict returned")
+        if not isinstance(state.get("policy"), str):
+            raise ValueError("the state names no policy; give the dict that state_dict returned, whole")
+        kind = Policy._kinds.get(state["policy"])
+        if kind is None:
+            raise ValueError(
+                f"the state is of a {state['policy']!r}, which is not registered here; import the module that defines "
+                f"this class first. Known are {sorted(Policy._kinds)}"
+            )
+        if not issubclass(kind, cls):
+            raise ValueError(f"the state is of a {state['policy']!r}, not of {cls.__name__}; use that class, or Policy")
+        parts = ("arguments", "rng", "ledger", "forbidden", "notes", "state", "checksum")
+        if missing := [part for part in parts if part not in state]:
+            raise ValueError(f"the state lacks {missing}; give what state_dict returned, whole")
+        version = state.get("version")
+        if version != kind.state_version:
+            newer = isinstance(version, int) and version > kind.state_version
+            remedy = "it was written by a newer release: upgrade" if newer else "it cannot be read"
+            raise ValueError(
+                f"the state of the {kind.__name__} has version {version!r}; this release reads version "
+                f"{kind.state_version}: {remedy}"
+            )
+        try:
+            fits = state["checksum"] == _checksum({name: part for name, part in state.items() if name != "checksum"})
+        except _DAMAGE:  # something that no state holds
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"the state of the {kind.__name__} is damaged: its checksum does not fit; give what state_dict "
+                "returned, unchanged"
+            )
+        return kind
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the policy to a file, whole or not at all; :meth:`load` makes it again, and it goes on identically.
+
+        Arguments that are code, such as an oracle of your own, are left out: they are given again to ``load``.
+        """
+        state = self.state_dict()
+        arguments, code = _split(state["arguments"])
+        codec.save(path, "policy", 1, state | {"arguments": arguments, "code": sorted(code)})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], **code: Any) -> Self:
+        """Return the policy that :meth:`save` wrote; ``code`` are the arguments that could not be written.
+
+        Nothing of the file is executed. The class of the policy must be known: import its module first.
+        """
+        saved = codec.load(path)
+        if saved.kind != "policy" or saved.version > 1:
+            raise ValueError(
+                f"{path} holds a {saved.kind!r} of version {saved.version}, not a policy of version 1; give a file "
+                "that a policy's save wrote, with this or an older release"
+            )
+        state = dict(saved.state)
+        wanted, arguments = state.pop("code", None), state.get("arguments")
+        if not isinstance(wanted, list) or not isinstance(arguments, dict):
+            raise ValueError(f"{path} holds no whole state of a policy; give a file that a policy's save wrote")
+        if sorted(code) != wanted:
+            given = "".join(f", {name}=.." for name in wanted)
+            raise TypeError(
+                f"{path} was saved without {wanted or 'any code'}, but {sorted(code)} was given; call load(path{given})"
+            )
+        return cls.from_state_dict(state | {"arguments": arguments | code})
+
+
+def kind_name(kind: type[Policy]) -> str:
+    """Return the name under which states know a class: qualified by its module, or by the package alone.
+
+    >>> from tensorbandits import VectorizedUCB
+    >>> kind_name(VectorizedUCB)
+    'tensorbandits.VectorizedUCB'
+    """
+    package = kind.__module__.partition(".")[0]
+    return f"{package if package == __name__.partition('.')[0] else kind.__module__}.{kind.__qualname__}"
+
+
+def _as_choice(chosen: Choice | Cell) -> Choice:
+    return chosen if isinstance(chosen, Choice) else Choice(chosen)
+
+
+def _split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments that are plain data, and those that are code."""
+    code = {name: value for name, value in arguments.items() if callable(value)}
+    return {name: value for name, value in arguments.items() if name not in code}, code
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    """Return the checksum of a state, arguments that are code aside."""
+    return codec.checksum({**state, "arguments": _split(state["arguments"])[0]})
 
 
 def refuse_context(policy: str, context: Sequence[int]) -> None:

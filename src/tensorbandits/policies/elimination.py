@@ -9,6 +9,7 @@ xi            width of a confidence interval, in units of the noise times ||a|| 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,7 @@ from tensorbandits import theory
 from tensorbandits.checks import (
     Cell,
     Rank,
+    check_array,
     check_count,
     check_positive,
     check_shape,
@@ -29,12 +31,17 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest, noise_level
-from tensorbandits.tensor.completion import AUTO_RANK, Completion, cell_probabilities, choose_rank, complete
+from tensorbandits.policies.exploration import Exploration
+from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest
+from tensorbandits.tensor.completion import AUTO_RANK, Completion
+from tensorbandits.tensor.likelihood import noise_level
 from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
 
 if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes half of the library's import time
     from tensorbandits.policies.design import Design, WidestFirst
+
+Mask = NDArray[np.bool_]
 
 _CELLS = 10**6  # at most
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
@@ -139,7 +146,9 @@ class TensorElimination(Policy):
         self._issued = 0
         self._target = self._planned()  # rounds of exploration, as far as known
         self._pending = np.zeros(K, dtype=np.int64)  # exploration pulls without a reward yet
-        self._explored = Ledger(self._sizes)  # their rewards
+        self._drawn, self._tries = 0, 0.0  # exploration pulls, and how many the law without rules would have taken
+        laws = check_weights(weights, self.shape)
+        self._exploration = Exploration(self._sizes, (), laws and [laws[j] for j in self._modes])  # their rewards
         self._ridge: SubspaceRidge | None = None  # once the exploration has ended
         self._norm = 0.0  # of the completed tensor
         self._phase = 0
@@ -150,8 +159,8 @@ class TensorElimination(Policy):
         # What follows can be made again from the above.
         self._design: Design | None = None
         self._widest: WidestFirst | None = None  # of the open phase, once it has a pull
-        self._completed: tuple[float, Completion] | None = None
-        self._fitted: tuple[float, Floats] | None = None
+        self._completed: tuple[int, Completion] | None = None  # with the version of the ledger that it is of
+        self._fitted: tuple[int, Floats] | None = None
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
@@ -191,35 +200,56 @@ class TensorElimination(Policy):
         values |= {"lambda_1": 0.1, "lambda_2": None, "C_0": 1.0, "c_0": 0.5}
         return cls(shape, rank, horizon=horizon, **(values | overrides))
 
-    def _choose(self, levels: Cell) -> Cell:
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         if self._ridge is None and self._issued >= self._target:
             self._end_exploration()
+        allowed = query.mask()
         if self._ridge is None:
-            arm = self._draw()
+            arm = self._draw(allowed, rng)
             self._pending[arm] += 1
         elif self._issued >= self.horizon:
-            arm = self._best_arm(self._ridge)
+            arm = self._best_arm(self._ridge, allowed)
         else:
-            arm = self._pull(self._ridge)
+            arm = self._pull(self._ridge, allowed)
         self._issued += 1
-        return self._cell(arm)
+        return Choice(self._cell(arm))
 
-    def _observe(self, cell: Cell, reward: float) -> None:
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         arm = int(np.ravel_multi_index(cell, self.shape))
         if self._ridge is not None:
-            self._told[:, arm] += 1.0, reward
-        elif self._pending[arm]:
-            # A reward that nobody asked for was not drawn with known probability: it would bias completion.
+            self._told[:, arm] += count, total
+            return
+        # A reward that nobody asked for was not drawn with known probability: it would bias completion.
+        for _ in range(min(int(count), int(self._pending[arm]))):
             self._pending[arm] -= 1
-            self._explored.add([cell[j] for j in self._modes], reward)
+            self._exploration.record(tuple(cell[j] for j in self._modes), total / count, self._tries / self._drawn)
+
+    def _fade(self, factor: float) -> None:
+        self._exploration.fade(factor)
+        self._told *= factor
+        self._completed = self._fitted = None
 
     # Exploration.
 
-    def _draw(self) -> int:
+    def _draw(self, allowed: Mask | None, rng: np.random.Generator) -> int:
+        """Return an arm drawn by the law of the exploration among those that are allowed."""
+        self._drawn += 1
         if self.weights is None:
-            return int(self._rng.integers(len(self._active)))
-        cell = [int(self._rng.choice(len(w), p=w)) for w in self.weights]
+            arms = None if allowed is None else np.flatnonzero(allowed)
+            self._tries += 1.0 if arms is None else len(allowed) / len(arms)  # type: ignore[arg-type]
+            return int(rng.integers(len(self._active))) if arms is None else int(arms[rng.integers(len(arms))])
+        law = None
+        if allowed is not None:
+            law = np.where(allowed, functools.reduce(np.multiply.outer, self.weights).ravel(), 0.0)
+            self._tries += 1.0 / law.sum()
+            return int(rng.choice(len(law), p=law / law.sum()))
+        self._tries += 1.0
+        cell = [int(rng.choice(len(w), p=w)) for w in self.weights]
         return int(np.ravel_multi_index(cell, self.shape))
+
+    @property
+    def _explored(self) -> Ledger:
+        return self._exploration.ledger
 
     def _planned(self) -> int:
         """Return the rounds of exploration known before any reward; refuse a horizon that is too short."""
@@ -294,28 +324,38 @@ class TensorElimination(Policy):
 
     def _completion(self) -> Completion:
         """Return the completion of the explored rewards; it is kept until there are more of them."""
-        rounds = self._explored.rounds
-        if self._completed is None or self._completed[0] != rounds:
-            probabilities = None
-            if self.weights is not None:
-                weights = [self.weights[j] for j in self._modes]
-                probabilities = cell_probabilities(weights, self._explored.cells, self._sizes)
-            rank = self._rank or choose_rank(self._explored, probabilities)
-            self._completed = (rounds, complete(self._explored, rank, probabilities=probabilities))
+        version = self._explored.version
+        if self._completed is None or self._completed[0] != version:
+            fit = self._exploration.complete(self._explored, self._rank or "auto", centre=False)
+            self._completed = (version, fit)
         return self._completed[1]
 
     # Phases.
 
-    def _pull(self, ridge: SubspaceRidge) -> int:
-        """Return the next arm of the open phase, closing it first if it is over."""
+    def _pull(self, ridge: SubspaceRidge, allowed: Mask | None) -> int:
+        """Return the next allowed arm of the open phase, closing it first if it is over."""
         if len(self._active) > 1 and len(self._pulls) >= self._length():
             self._eliminate(ridge)
             self._open_phase()
+        if allowed is not None:
+            return self._pull_allowed(ridge, allowed)
         if len(self._active) == 1:
             return int(self._active[0])
         if self._widest is None:
             self._widest = self._open_design(ridge)
         at = self._widest.pull()
+        self._pulls.append(at)
+        return int(self._active[at])
+
+    def _pull_allowed(self, ridge: SubspaceRidge, allowed: Mask) -> int:
+        """Return the widest of the arms that are active and allowed or, if there is none, the best that is allowed."""
+        here = np.flatnonzero(allowed[self._active])
+        if len(here) <= 1:
+            return int(self._active[here[0]]) if len(here) else self._best_arm(ridge, allowed)
+        self._settle()
+        design = self._open_design(ridge).design
+        at = int(here[first_largest(design.variance[self._active[here]])])
+        design.count(self._active[[at]], np.ones(1))
         self._pulls.append(at)
         return int(self._active[at])
 
@@ -368,7 +408,7 @@ class TensorElimination(Policy):
         """Drop the arms whose upper bound is below the largest lower bound."""
         # Fewer rewards than coordinates make an estimate that is mostly penalty, whatever its widths say.
         fewest = max(_FEWEST, ridge.inside) if self.reuse_data else _FEWEST if self.noise is None else 0
-        if self.ledger.rounds < fewest:
+        if self._ledger.rounds < fewest:
             return
         counts = self._all_told()[0] if self.reuse_data else self._told[0]
         mean = (self._fit(ridge) if self.reuse_data else ridge.mean(*self._told))[self._active]
@@ -379,7 +419,7 @@ class TensorElimination(Policy):
 
     def _radius(self, ridge: SubspaceRidge) -> float:
         """Return ``xi`` times the noise's standard deviation."""
-        noise = noise_level(self.ledger, self.noise)
+        noise = noise_level(self._ledger, self.noise)
         if self.confidence != "theory":
             return float(self.confidence) * noise
         noise = max(noise, 1e-9 * self._norm)  # Lemma 1 has a part that stays without noise
@@ -396,23 +436,31 @@ class TensorElimination(Policy):
     # What is believed.
 
     def _all_told(self) -> tuple[Floats, Floats]:
-        counts, sums, _ = self.ledger.dense()
+        counts, sums, _ = self._ledger.dense()
         return counts.ravel(), sums.ravel()
 
     def _fit(self, ridge: SubspaceRidge) -> Floats:
         """Return the estimates of all arms given every reward told; they are kept until there are more of them."""
-        if self._fitted is None or self._fitted[0] != self.ledger.rounds:
-            self._fitted = (self.ledger.rounds, ridge.mean(*self._all_told()))
+        if self._fitted is None or self._fitted[0] != self._ledger.version:
+            self._fitted = (self._ledger.version, ridge.mean(*self._all_told()))
         return self._fitted[1]
 
-    def _best_arm(self, ridge: SubspaceRidge) -> int:
-        if len(self._active) == 1:
-            return int(self._active[0])
-        return int(self._active[first_largest(self._fit(ridge)[self._active])])
+    def _best_arm(self, ridge: SubspaceRidge, allowed: Mask | None) -> int:
+        """Return the best of the active arms that are allowed or, if there is none, of all that are."""
+        arms = self._active if allowed is None else self._active[allowed[self._active]]
+        if allowed is not None and not len(arms):
+            arms = np.flatnonzero(allowed)
+        if len(arms) == 1:
+            return int(arms[0])
+        return int(arms[first_largest(self._fit(ridge)[arms])])
 
-    def _best(self, levels: Cell) -> Cell:
+    def _best(self, query: Query) -> Cell:
+        allowed = query.mask()
         if self._ridge is not None:
-            return self._cell(self._best_arm(self._ridge))
+            return self._cell(self._best_arm(self._ridge, allowed))
+        if allowed is not None:
+            means = np.where(allowed, self._completion().full().ravel(), -np.inf)
+            return self._cell(int(means.argmax()))
         return self._cell(int(np.ravel_multi_index(self._completion().best(), self._sizes)))
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -431,7 +479,8 @@ class TensorElimination(Policy):
             "issued": self._issued,
             "target": self._target,
             "pending": self._pending.copy(),
-            "explored": self._explored.state(),
+            "drawn": [self._drawn, self._tries],
+            "exploration": self._exploration.state(),
             "factors": {str(j): U.copy() for j, U in enumerate(ridge.factors)} if ridge else {},
             "lambda_2": ridge.lambda_2 if ridge else 0.0,
             "norm": self._norm,
@@ -443,18 +492,34 @@ class TensorElimination(Policy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._issued, self._target, self._phase = (int(state[name]) for name in ("issued", "target", "phase"))
-        self._pending = np.array(state["pending"], dtype=np.int64)
-        self._explored = Ledger.from_state(state["explored"])
-        self._norm = float(state["norm"])
-        self._active = np.array(state["active"], dtype=np.int64)
-        self._start = np.array(state["start"], dtype=np.float64)
-        self._pulls = [int(at) for at in state["pulls"]]
-        self._told = np.array(state["told"], dtype=np.float64)
+        self._issued, self._target, self._phase = (
+            check_count(state[name], name, 0) for name in ("issued", "target", "phase")
+        )
+        K = math.prod(self.shape)
+        self._pending = check_array(state["pending"], "pending", (K,), integers=True)
+        drawn, self._tries = check_array(state["drawn"], "drawn", (2,)).tolist()
+        self._drawn = int(drawn)
+        self._exploration.restore(state["exploration"])
+        self._norm = check_array(state["norm"], "norm", ()).item()
+        self._active = check_array(state["active"], "active", (len(state["active"]),), integers=True)
+        if not len(self._active) or (np.diff(self._active) <= 0).any() or self._active[0] < 0 or self._active[-1] >= K:
+            raise ValueError(f"the active arms are not some of 0 to {K - 1} in order")
+        self._start = check_array(state["start"], "start", (K,))
+        pulls = check_array(state["pulls"], "pulls", (len(state["pulls"]),), integers=True)
+        if len(pulls) and not 0 <= pulls.min() <= pulls.max() < len(self._active):
+            raise ValueError("there are pulls of arms that are not active")
+        self._pulls = pulls.tolist()
+        self._told = check_array(state["told"], "told", (2, K))
         self._design = self._widest = self._completed = self._fitted = self._ridge = None
         if self._phase:
-            factors = tuple(np.array(state["factors"][str(j)]) for j in range(len(state["factors"])))
-            self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, float(state["lambda_2"]))
+            factors = tuple(
+                check_array(U, f"factor {j}", (self._sizes[int(j)], np.asarray(U).shape[-1]))
+                for j, U in sorted(state["factors"].items(), key=lambda item: int(item[0]))
+            )
+            lambda_2 = check_positive(check_array(state["lambda_2"], "lambda_2", ()).item(), "lambda_2")
+            if factors and len(factors) != len(self._sizes):
+                raise ValueError(f"there are {len(factors)} factors instead of {len(self._sizes)}")
+            self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, lambda_2)
 
 
 def _check_number(value: Any, name: str, word: str) -> float | str:

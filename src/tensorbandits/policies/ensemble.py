@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
@@ -10,10 +11,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, is_finite, is_sequence
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_array,
+    check_count,
+    check_level,
+    check_positive,
+    check_shape,
+    is_finite,
+    is_sequence,
+)
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
-from tensorbandits.tensor.gibbs import Units
+from tensorbandits.tensor.likelihood import CellTree, Observations, Units
 from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
@@ -28,30 +39,41 @@ class Member:
         self.model: Model | None = None
         self.counts: Floats = np.zeros(0)  # rewards per cell when last brought up to date
         self.perturbation: Floats = np.zeros(0)  # sum of one standard normal per such reward
-        self.seen = 0.0  # rewards then
+        self.log_faded = 0.0  # and how much had faded then
+        self.version = -1  # of the ledger then
 
-    def perturb(self, counts: Floats, rng: np.random.Generator) -> Floats:
+    def perturb(self, ledger: Ledger, rng: np.random.Generator) -> Floats:
         """Draw the perturbation sums of the rewards that came since: a sum of j has variance j."""
         from tensorbandits.tensor._sweep_kernels import perturb
 
-        total = np.zeros(len(counts))
+        total = np.zeros(len(ledger))
         total[: len(self.perturbation)] = self.perturbation
-        perturb(counts, self.counts, rng.standard_normal(len(counts)), total)
-        self.counts, self.perturbation = counts.copy(), total
+        faded = math.exp(ledger.log_faded - self.log_faded)
+        perturb(ledger.counts, self.counts, faded, rng.standard_normal(len(ledger)), total)
+        self.counts, self.perturbation, self.log_faded = ledger.counts.copy(), total, ledger.log_faded
         return total
+
+    def grow(self, fresh: Sequence[Floats]) -> None:
+        """Take the rows of new levels into the prior draw and, as a start, into the fit."""
+        self.prior = self.prior.grown(fresh)
+        self.model = self.model.grown(fresh) if self.model else None
+        self.version = -1
 
     def state(self) -> dict[str, Any]:
         """Return the member as plain arrays."""
         state: dict[str, Any] = {"counts": self.counts.copy(), "perturbation": self.perturbation.copy()}
-        return state | {"prior": self.prior.state()} | ({"model": self.model.state()} if self.model else {})
+        state |= {"log_faded": self.log_faded, "version": self.version, "prior": self.prior.state()}
+        return state | ({"model": self.model.state()} if self.model else {})
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the member that :meth:`state` described."""
-        member = cls(Model.from_state(state["prior"]))
-        member.model = Model.from_state(state["model"]) if "model" in state else None
-        member.counts, member.perturbation = np.array(state["counts"]), np.array(state["perturbation"])
-        member.seen = float(member.counts.sum())
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
+        """Return the member that :meth:`state` described, which must be of this shape and rank."""
+        member = cls(Model.from_state(state["prior"], shape, rank))
+        member.model = Model.from_state(state["model"], shape, rank) if "model" in state else None
+        member.counts = check_array(state["counts"], "a member's counts", (len(state["counts"]),))
+        member.perturbation = check_array(state["perturbation"], "a member's perturbations", member.counts.shape)
+        member.log_faded = check_array(state["log_faded"], "a member's log_faded", ()).item()
+        member.version = check_array(state["version"], "a member's version", (), integers=True).item()
         return member
 
 
@@ -59,7 +81,6 @@ class EnsembleOracle:
     """Draws a member uniformly, brings it up to date on all rewards, and returns its tensor."""
 
     def __init__(self, policy: TensorEnsembleSampling, shape: Cell, rank: Cell) -> None:
-        self.shape, self.rank = shape, rank
         self.size = policy.ensemble_size
         self.noise = policy.noise
         self.perturbation = policy.perturbation
@@ -67,12 +88,19 @@ class EnsembleOracle:
         self.intercept = policy.intercept
         self.core_ridge = policy.core_ridge
         self.sweeps = policy.sweeps
-        self.prior_variance = _per_mode(policy.prior_variance, shape)
-        self.prior_mean = _prior_means(policy.prior_mean, shape, rank)
+        self._priors = policy.prior_variance, policy.prior_mean
+        self._cells = CellTree()
+        self._size(shape, rank)
+        self.members: dict[int, Member] = {}
+        self._last: Model | None = None
+
+    def _size(self, shape: Cell, rank: Cell) -> None:
+        self.shape, self.rank = shape, rank
+        self.prior_variance = _per_mode(self._priors[0], shape)
+        self.prior_mean = _prior_means(self._priors[1], shape, rank)
         self._precision = np.repeat(1.0 / np.array(self.prior_variance), rank)  # of each column of each factor
         sizes = sum(p * r for p, r in zip(shape, rank, strict=True)) + 1 + math.prod(rank)
         self._no_noise = np.zeros((self.sweeps, sizes))  # a draw without noise is a solution
-        self.members: dict[int, Member] = {}
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Return an up-to-date member drawn uniformly."""
@@ -80,7 +108,32 @@ class EnsembleOracle:
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the member's model itself."""
-        return self.update(int(rng.integers(self.size)), ledger, rng)
+        self._last = self.update(int(rng.integers(self.size)), ledger, rng)
+        return self._last
+
+    def model(self) -> Model | None:
+        """Return the model of the last draw."""
+        return self._last
+
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
+        """Draw the rows of new levels from each member's prior; where the rank is another one, all start afresh."""
+        if not isinstance(self._priors[1], Real):
+            raise ValueError(
+                "prior_mean was given row by row, and says nothing of a new level; make a new policy with one more "
+                "row, and give it what was learned with tell_ledger"
+            )
+        before = self.shape
+        if rank != self.rank:
+            self.members = {}
+        self._size(shape, rank)
+        for member in self.members.values():
+            member.grow(
+                [
+                    mean[size:] + math.sqrt(variance) * rng.standard_normal((len(mean) - size, mean.shape[1]))
+                    for mean, variance, size in zip(self.prior_mean, self.prior_variance, before, strict=True)
+                ]
+            )
+        self._last = None
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
         """Yield ``count`` further members given the same ledger; one that is up to date already costs nothing."""
@@ -92,7 +145,7 @@ class EnsembleOracle:
         if index not in self.members:
             self.members[index] = Member(self._prior_draw(rng))
         member = self.members[index]
-        if member.model is not None and member.seen == ledger.rounds:
+        if member.model is not None and member.version == ledger.version:
             return member.model
         units = Units.of(ledger) if self.scale_free else Units(0.0, 1.0)
         prior = self._in_units(member.prior, units)
@@ -100,9 +153,9 @@ class EnsembleOracle:
             return prior
         variance = self._noise_variance(ledger, units)
         deviation = math.sqrt(variance if self.perturbation == "noise" else self.perturbation)
-        perturbed = ledger.totals + deviation * member.perturb(ledger.counts, rng)
+        perturbed = ledger.totals + deviation * member.perturb(ledger, rng)
         member.model = member.model or prior.copy()
-        member.seen = ledger.rounds
+        member.version = ledger.version
         self._fit(member.model, prior, ledger, perturbed, variance, units.scale)
         return member.model
 
@@ -110,8 +163,10 @@ class EnsembleOracle:
         self, model: Model, prior: Model, ledger: Ledger, perturbed: Floats, variance: float, scale: float
     ) -> None:
         """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given sums of perturbed rewards."""
+        centre = prior.offset if self.intercept else model.offset
+        observations = Observations(self._cells.weighed(ledger, perturbed, centre), centre, 0.0, ledger.rounds)
         sweep(
-            *(model, prior, self._precision, ledger, perturbed, self._no_noise),
+            *(model, prior, self._precision, observations, self._no_noise),
             variance=variance,
             core_precision=self.core_ridge / scale**2,
             offset_precision=scale**-2 if self.intercept else None,
@@ -135,7 +190,7 @@ class EnsembleOracle:
         """The variance of a reward: given, or pooled within cells with the overall scale as a first guess."""
         if self.noise is not None:
             return self.noise**2
-        squares, freedom = ledger.noise_variance()
+        squares, freedom = ledger.repeats()
         return (squares + _PRIOR_REWARDS * units.scale**2) / (freedom + _PRIOR_REWARDS)
 
     def state(self) -> dict[str, Any]:
@@ -144,7 +199,11 @@ class EnsembleOracle:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
-        self.members = {int(index): Member.from_state(member) for index, member in state.items()}
+        self.members = {
+            check_level(int(index), self.size, "a member"): Member.from_state(member, self.shape, self.rank)
+            for index, member in state.items()
+        }
+        self._last = None
 
 
 class TensorEnsembleSampling(ModelSampling):
@@ -221,10 +280,17 @@ class TensorEnsembleSampling(ModelSampling):
         }
         return cls(shape, rank, **(values | arguments))
 
-    def _draw_copies(self, oracle: Oracle, rng: np.random.Generator) -> list[Draw]:
-        """Every member once, up to date: so propensities are shares of the whole ensemble."""
+    def _draw_copies(self, oracle: Oracle) -> list[Draw]:
+        """Every member once, as the next ask would have it: so propensities are shares of the whole ensemble."""
         assert isinstance(oracle, EnsembleOracle)
-        return [oracle.update(index, self.ledger, rng).tensor() for index in range(self.ensemble_size)]
+        served = copy.deepcopy(self._rng)
+        index = int(served.integers(self.ensemble_size))
+        source: Any = self._rng.bit_generator
+        others = np.random.Generator(source.jumped())
+        return [
+            oracle.update(member, self._ledger, served if member == index else others).copy()
+            for member in range(self.ensemble_size)
+        ]
 
 
 def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[float]:

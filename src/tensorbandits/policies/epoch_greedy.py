@@ -13,6 +13,7 @@ from tensorbandits import theory
 from tensorbandits.checks import (
     Cell,
     Rank,
+    check_array,
     check_count,
     check_positive,
     check_weights,
@@ -21,10 +22,13 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
-from tensorbandits.tensor.completion import Completion, CompletionInfo, cell_probabilities, complete
-from tensorbandits.tensor.tucker import Floats, inner_product
+from tensorbandits.policies.exploration import Exploration
+from tensorbandits.policies.query import Choice, Query
+from tensorbandits.tensor.completion import Completion, CompletionInfo
+from tensorbandits.tensor.tucker import inner_product
 
-_WAITING = 32  # greedy asks of one cell that are remembered while their rewards have not come
+_GREEDY = 0.0  # the note of a greedy round; that of a uniform one is the number of tries, at least 1
+_NOTHING = 1e-9  # a completion of a half that is this small beside the whole one says nothing
 _RESTART = 1.1  # a completion starts from the spectra again when this much more has been explored
 _REMEASURE = 1.05  # the error is measured again when this much more has been explored
 
@@ -59,6 +63,8 @@ class TensorEpochGreedy(Policy):
     2
     """
 
+    learns = True
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -84,14 +90,14 @@ class TensorEpochGreedy(Policy):
         ranks = resolve_rank(rank, self.shape)
         self._rank = ranks or feasible_rank([min(2, size) for size in self.shape])  # for the schedules only
         self._s_1 = self.initial or theory.initial_rounds(self.shape, self._rank, C_0=self.C_0)
-        self.explored = Ledger(self.shape)
+        self._exploration = Exploration(self.shape, self.context, self._weights)
         self._halves = (Ledger(self.shape), Ledger(self.shape))
-        self._pending: dict[Cell, list[bool]] = {}  # asks without a reward, by cell: whether each was uniform
         self._uniform_left = self._s_1
         self._greedy_left = 0
         self._epoch = 0
+        self._issued = 0
         self._measured = (0.0, 1.0)  # explored rounds, and error, when the error was last measured
-        self._last: Completion | None = None  # of the last greedy round, where the next one starts from
+        self._last: Completion | None = None  # what greedy rounds are decided from, and the next completion starts from
         self._restarted = 0.0  # explored rounds when a completion last started from the spectra
         self._fit: Completion | None = None  # of the present data
 
@@ -101,67 +107,99 @@ class TensorEpochGreedy(Policy):
         values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0, "centre": False}
         return cls(shape, rank, **(values | arguments))
 
-    def _choose(self, levels: Cell) -> Cell:
+    @property
+    def explored(self) -> Ledger:
+        """The rewards of uniform rounds."""
+        return self._exploration.ledger
+
+    def _ready(self) -> bool:
+        return self._last is not None or self._uniform_left > 0
+
+    def _learn(self) -> None:
+        """Complete what was explored if a greedy round is next, and measure the error if an epoch begins with it."""
+        if self._uniform_left:
+            return
+        fit = self._completion()
+        measured = self.schedule == "adaptive" and not self._greedy_left
+        if measured and self.explored.rounds >= _REMEASURE * self._measured[0]:
+            self._measured = (self.explored.rounds, self._error())
+        if self._last is not fit:
+            self._restarted = self.explored.rounds if self._restart_due() else self._restarted
+            self._last = fit
+
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: a new epoch
             self._greedy_left = self._greedy_rounds()
             self._epoch += 1
-        uniform = self._uniform_left > 0
-        if uniform:
-            self._uniform_left -= 1
-            cell = self._explore(levels)
-        else:
-            self._greedy_left -= 1
-            self._uniform_left = int(self._greedy_left == 0)
-            cell = self._best(levels)
-            if self._last is not self._fit:
-                self._restarted = self.explored.rounds if self._restart_due() else self._restarted
-                self._last = self._fit
-        waiting = self._pending.setdefault(cell, [])
-        waiting.append(uniform)
-        if not uniform and waiting.count(False) > _WAITING:
-            waiting.remove(False)
-        return cell
+        self._issued += 1
+        if self._uniform_left or self._last is None:
+            self._uniform_left = max(self._uniform_left - 1, 0)
+            cell, tries = self._exploration.draw(query, rng)
+            return Choice(cell, float(tries))
+        self._greedy_left -= 1
+        self._uniform_left = int(self._greedy_left == 0)
+        return Choice(self._best_of(self._last, query), _GREEDY)
 
-    def _explore(self, levels: Cell) -> Cell:
-        fixed = self._fixed(levels)
-        for at, j in enumerate(self.decided):
-            if self._weights is None:
-                fixed[j] = int(self._rng.integers(self.shape[j]))
-            else:
-                fixed[j] = int(self._rng.choice(self.shape[j], p=self._weights[at]))
-        return tuple(fixed[j] for j in range(len(self.shape)))
-
-    def _observe(self, cell: Cell, reward: float) -> None:
-        waiting = self._pending.get(cell)
-        if not waiting:
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
+        if not note:
             return
-        uniform = waiting.pop()
-        if not waiting:
-            del self._pending[cell]
-        if not uniform:
-            return
-        self._halves[int(self.explored.rounds) % 2].add(cell, reward)
-        self.explored.add(cell, reward)
+        self._halves[int(self.explored.received) % 2].record(cell, total)
+        self._exploration.record(cell, total, float(note))
         self._fit = None
 
+    def _observe_ledger(self, ledger: Ledger) -> None:
+        """Rewards of cells that wait for some are taken for theirs, each as the mean of its cell's."""
+        for entry in ledger:
+            for _ in range(int(entry.rounds)):
+                if (note := self._notes.take(entry.cell)) is None:
+                    break
+                self._observe(entry.cell, 1.0, entry.total / entry.rounds, note)
+
+    def _fade(self, factor: float) -> None:
+        self._exploration.fade(factor)
+        for half in self._halves:
+            half.fade(factor)
+        self._fit = None
+
+    def _grow(self, shape: Cell) -> None:
+        """Explore as many rounds as the new cells are of all, then go on; what is believed of them is the mean."""
+        self._exploration.grow(shape)
+        for half in self._halves:
+            for mode, (new, old) in enumerate(zip(shape, self.shape, strict=True)):
+                if new > old:
+                    half.grow(mode, new - old)
+        ranks = resolve_rank(self.rank, shape)
+        self._rank = ranks or feasible_rank([min(2, size) for size in shape])
+        self._s_1 = self.initial or theory.initial_rounds(shape, self._rank, C_0=self.C_0)
+        self._uniform_left += math.ceil(self._s_1 * (1.0 - math.prod(self.shape) / math.prod(shape)))
+        self._greedy_left, self._measured, self._fit = 0, (0.0, 1.0), None
+        if self._last is not None:
+            kept = ranks is None or self._last.info.rank == ranks
+            self._last = _grown(self._last, shape) if kept else None
+
     def _greedy_rounds(self) -> int:
-        """The number of greedy rounds of the epoch that begins."""
+        """The number of greedy rounds of the epoch that begins: never more than all rounds before it."""
         if self.schedule == "paper":
             return theory.exploitation_rounds(self._epoch, self.shape, self._rank, s_1=self._s_1, C_2=self.C_2)
-        if self.explored.rounds >= _REMEASURE * self._measured[0]:
-            self._measured = (self.explored.rounds, self.measured_error())
-        return math.ceil(self.C_2 * math.sqrt(self._epoch + 1) / self._measured[1])
+        return min(math.ceil(self.C_2 * math.sqrt(self._epoch + 1) / self._measured[1]), max(self._issued, 1))
 
     def measured_error(self) -> float:
         """Return the relative error of the completion, measured between the completions of two halves of its data.
 
         Each half has an error larger by the square root of 2, and their difference again: hence a half of it. It is 1
-        when nothing is known.
+        when nothing is known, as when one of the halves says nothing.
         """
+        with self._turns.still():
+            return self._error()
+
+    def _error(self) -> float:
         whole = float(np.linalg.norm(self._completion().core))
         if whole == 0.0 or min(len(half) for half in self._halves) == 0:
             return 1.0
-        one, two = (self._complete(half, self._completion().info.rank) for half in self._halves)
+        rank = self._completion().info.rank
+        one, two = (self._exploration.complete(half, rank, centre=self.centre) for half in self._halves)
+        if min(np.linalg.norm(one.core), np.linalg.norm(two.core)) <= _NOTHING * whole:
+            return 1.0
         square = (one.core**2).sum() + (two.core**2).sum() - 2.0 * inner_product(one, two)
         return min(1.0, math.sqrt(max(float(square), 1e-24 * whole**2)) / (2.0 * whole))
 
@@ -174,9 +212,10 @@ class TensorEpochGreedy(Policy):
         if self._fit is None:
             last, fits = self._last, []
             if last is None or self._restart_due():
-                fits.append(self._complete(self.explored, self.rank))
+                fits.append(self._exploration.complete(self.explored, self.rank, centre=self.centre))
             if last is not None and all(fit.info.rank == last.info.rank for fit in fits):
-                fits.append(self._complete(self.explored, last.info.rank, init=last.factors))
+                rank, init = last.info.rank, last.factors
+                fits.append(self._exploration.complete(self.explored, rank, centre=self.centre, init=init))
             self._fit = max(fits, key=lambda fit: float(np.linalg.norm(fit.core)))
         return self._fit
 
@@ -184,39 +223,21 @@ class TensorEpochGreedy(Policy):
         """Whether a completion of the present data starts from the spectra as well."""
         return self.explored.rounds >= max(_RESTART * self._restarted, 1.0)
 
-    def _complete(self, ledger: Ledger, rank: Rank, init: Sequence[Floats] | None = None) -> Completion:
-        probabilities = self._probabilities(ledger)
-        mean = 0.0
-        if self.centre and len(ledger):
-            inverse = np.ones(len(ledger)) if probabilities is None else 1.0 / probabilities
-            mean = float((inverse * ledger.totals).sum() / (inverse * ledger.counts).sum())
-        return complete(ledger, rank, probabilities=probabilities, centre=mean, init=init)
+    def _best(self, query: Query) -> Cell:
+        return self._best_of(self._completion(), query)
 
-    def _probabilities(self, ledger: Ledger) -> Floats | None:
-        """The probability of each explored cell: its context's frequency times the law of the uniform draw."""
-        if not self.context and self._weights is None:
-            return None
-        cells = ledger.cells
-        decided = tuple(self.shape[j] for j in self.decided)
-        chosen = cell_probabilities(self._weights, cells[:, list(self.decided)], decided)
-        if not self.context or not len(ledger):
-            return chosen
-        _, at = np.unique(cells[:, list(self.context)], axis=0, return_inverse=True)
-        seen = np.bincount(at.ravel(), weights=ledger.counts)
-        return np.asarray(chosen * (seen / ledger.rounds)[at.ravel()])
-
-    def _best(self, levels: Cell) -> Cell:
-        return self._completion().best(self._fixed(levels))
+    def _best_of(self, fit: Completion, query: Query) -> Cell:
+        fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
+        return fit.best(fixed, query.allowed)
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._completion().at(cells)
 
     def _state(self) -> dict[str, Any]:
         return {
-            "explored": self.explored.state(),
-            "halves": {str(i): half.state() for i, half in enumerate(self._halves)},
-            "pending": [[list(cell), list(waiting)] for cell, waiting in self._pending.items()],
-            "counters": [self._uniform_left, self._greedy_left, self._epoch],
+            "exploration": self._exploration.state(),
+            "halves": [half.state() for half in self._halves],
+            "counters": [self._uniform_left, self._greedy_left, self._epoch, self._issued],
             "measured": list(self._measured),
             "last": _save(self._last) if self._last else {},
             "restarted": self._restarted,
@@ -224,14 +245,25 @@ class TensorEpochGreedy(Policy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.explored = Ledger.from_state(state["explored"])
-        self._halves = (Ledger.from_state(state["halves"]["0"]), Ledger.from_state(state["halves"]["1"]))
-        self._pending = {tuple(cell): list(waiting) for cell, waiting in state["pending"]}
-        self._uniform_left, self._greedy_left, self._epoch = (int(n) for n in state["counters"])
-        self._measured = (float(state["measured"][0]), float(state["measured"][1]))
-        self._last = _load(state["last"]) if state.get("last") else None
-        self._restarted = float(state.get("restarted", 0.0))
-        self._fit = self._last if state.get("current") else None
+        self._exploration.restore(state["exploration"])
+        one, two = (Ledger.from_state(half) for half in state["halves"])
+        if not one.shape == two.shape == self.shape:
+            raise ValueError(f"the halves have shapes {one.shape} and {two.shape} instead of {self.shape}")
+        self._halves = (one, two)
+        counters = [check_count(number, "a counter", 0) for number in state["counters"]]
+        self._uniform_left, self._greedy_left, self._epoch, self._issued = counters
+        rounds, error = check_array(state["measured"], "measured", (2,)).tolist()
+        self._measured = (rounds, check_positive(error, "the measured error"))
+        self._last = _load(state["last"], self.shape) if state["last"] else None
+        self._restarted = check_array(state["restarted"], "restarted", ()).item()
+        self._fit = self._last if state["current"] else None
+
+
+def _grown(fit: Completion, shape: Cell) -> Completion:
+    """A completion with more levels, of which nothing is known."""
+    rows = [np.zeros((p - len(U), U.shape[1])) for p, U in zip(shape, fit.factors, strict=True)]
+    factors = tuple(np.vstack([U, more]) for U, more in zip(fit.factors, rows, strict=True))
+    return Completion(fit.core, factors, fit.offset, fit.info)
 
 
 def _save(fit: Completion) -> dict[str, Any]:
@@ -239,7 +271,14 @@ def _save(fit: Completion) -> dict[str, Any]:
     return {"core": fit.core.copy(), "factors": factors, "offset": fit.offset}
 
 
-def _load(state: Mapping[str, Any]) -> Completion:
-    core = np.array(state["core"], dtype=np.float64)
-    factors = tuple(np.array(state["factors"][str(j)], dtype=np.float64) for j in range(core.ndim))
-    return Completion(core, factors, float(state["offset"]), CompletionInfo(core.shape, 0, (), True))
+def _load(state: Mapping[str, Any], shape: Cell) -> Completion:
+    core = np.asarray(state["core"])
+    core = check_array(core, "the core", core.shape)
+    if core.ndim != len(shape):
+        raise ValueError(f"the core has {core.ndim} modes instead of {len(shape)}")
+    factors = tuple(
+        check_array(state["factors"][str(j)], f"factor {j}", size)
+        for j, size in enumerate(zip(shape, core.shape, strict=True))
+    )
+    offset = check_array(state["offset"], "the offset", ()).item()
+    return Completion(core, factors, offset, CompletionInfo(core.shape, 0, (), True))

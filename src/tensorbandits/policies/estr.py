@@ -1,18 +1,12 @@
 """Matricized ESTR (the paper's section 5; Jun, Willett, Nowak and Wright 2019): a matrix bandit on one unfolding.
 
-Stage 1 explores the entries of the unfolding and recovers its subspaces, stage 2 (LowOFUL) is an optimistic linear
-bandit that penalises what lies outside them. Arms are unit vectors, so with ``B`` an orthonormal basis of the inside
-space and ``D = diag(N) + lambda_perp I``
-
-    V^-1 = D^-1 + D^-1 B G B^T D^-1,      G = ((lambda_perp - lambda)^-1 I - B^T D^-1 B)^-1
-
-and a reward is a rank-one change of the small matrix ``G``. Most of an entry's row of ``B`` is zero.
+Stage 1 explores the entries of the unfolding and recovers its subspaces (:mod:`tensorbandits.tensor.recovery`), stage 2
+is an optimistic linear bandit that penalises what lies outside them (:mod:`.low_oful`).
 
 Notation
 --------
-p_j, P      rows and columns of the unfolding           U (p_j, r), W (P, r)   its singular subspaces
-T_1, T_2    rounds of the two stages                    B (p_j P, k)           columns U x I and U_perp x W
-k           coordinates inside, (p_j + P) r - r^2       R                      standard deviation of the noise
+p_j, P      rows and columns of the unfolding           T_1, T_2    rounds of the two stages
+k           coordinates inside, (p_j + P) r - r^2       R           standard deviation of the noise
 """
 
 from __future__ import annotations
@@ -26,155 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, resolve_rank
+from tensorbandits.checks import Cell, Rank, check_array, check_count, check_positive, check_shape, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
-from tensorbandits.policies.subspace import INSIDE_LIMIT, first_largest, noise_level
-from tensorbandits.tensor.solve import row_equations, solve_spd
+from tensorbandits.policies.low_oful import LowOFUL
+from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.subspace import INSIDE_LIMIT, first_largest
+from tensorbandits.tensor.likelihood import noise_level
+from tensorbandits.tensor.recovery import MAX_RANK, matrix_rank, recover
 from tensorbandits.tensor.tucker import Floats, Tucker, rotation
 
-_SWEEPS = 30
 _RECOVERIES = ("alternating", "spectral")
-_MAX_RANK = 6  # the largest that "auto" looks for
-_NULL_DRAWS = 10
-_NULL_MARGIN = 1.1
-
-
-class LowOFUL:
-    """The ridge estimate ``theta`` and squared widths of all entries of a matrix, kept up to date reward by reward.
-
-    ``left`` is ``[U, U_perp]`` (p, p), ``W`` is (P, r); ``theta`` and ``variance`` have shape (p, P), and
-    ``logdet`` is ``logdet V - logdet V_0``.
-
-    >>> ridge = LowOFUL(np.eye(2), np.eye(2)[:, :1], 0.5, 2.0)
-    >>> ridge.variance.tolist()
-    [[2.0, 2.0], [2.0, 0.5]]
-    >>> ridge.update(1, 1, 1.0, 3.0)
-    >>> ridge.theta.round(9).tolist(), round(ridge.logdet, 6) == round(math.log(3.0 / 2.0), 6)
-    ([[0.0, 0.0], [0.0, 1.0]], True)
-    """
-
-    def __init__(self, left: Floats, W: Floats, lambda_1: float, lambda_perp: float) -> None:
-        p, (P, r) = len(left), W.shape
-        self.left, self.W = left, W
-        k = r * P + (p - r) * r
-        # Only its lower triangle is kept up to date. BLAS sees the transpose of an array in C order, so its upper one.
-        self.G: Floats = np.zeros((k, k))
-        np.fill_diagonal(self.G, lambda_perp * (lambda_perp - lambda_1) / lambda_1)
-        self.D = np.full((p, P), lambda_perp)
-        inside = 1.0 - np.outer((left[:, r:] ** 2).sum(1), 1.0 - (W**2).sum(1))
-        self.variance: Floats = 1.0 / lambda_perp + (1.0 / lambda_1 - 1.0 / lambda_perp) * inside
-        self.theta = np.zeros((p, P))
-        self.logdet = 0.0
-
-    def update(self, row: int, column: int, count: float, mean: float) -> None:
-        """Learn ``count`` rewards of one entry, given their mean."""
-        from scipy.linalg import blas  # slow to import, and only the first time
-
-        Gb, bGb = self._column(row, column)
-        D = self.D[row, column]
-        w = self._apply(Gb)
-        w /= self.D * D  # the column of V^-1 that belongs to the entry
-        w[row, column] += 1.0 / D
-        width = w[row, column]
-        change = count / (D * (D + count))
-        blas.dsyr(-change / (1.0 + change * bGb), Gb, a=self.G.T, overwrite_a=1)
-        scale = 1.0 / count + width
-        self.theta += w * ((mean - self.theta[row, column]) / scale)
-        np.multiply(w, w, out=w)
-        w /= scale
-        np.subtract(self.variance, w, out=self.variance)
-        np.maximum(self.variance, 0.0, out=self.variance)
-        self.logdet += math.log1p(count * width)
-        self.D[row, column] += count
-
-    def _column(self, row: int, column: int) -> tuple[Floats, float]:
-        """Return ``G b``, shape (k,), and ``b^T G b`` for the row ``b`` of ``B`` that belongs to an entry.
-
-        ``b`` holds ``U[row]`` at one column per direction of ``U``, then ``U_perp[row] x W[column]``; the rest is zero.
-        """
-        from scipy.linalg import blas
-
-        P, r = self.W.shape
-        rest = (self.left[row, r:, None] * self.W[column]).ravel()
-        corner = self.G[r * P :, r * P :]
-        Gb = np.empty(len(self.G))
-        Gb[: r * P] = rest @ self.G[r * P :, : r * P]
-        Gb[r * P :] = blas.dsymv(1.0, corner.T, rest) if len(rest) else 0.0
-        for u, at in zip(self.left[row, :r], range(column, r * P, P), strict=True):
-            Gb[:at] += u * self.G[at, :at]
-            Gb[at:] += u * self.G[at:, at]
-        return Gb, float(self.left[row, :r] @ Gb[column : r * P : P] + rest @ Gb[r * P :])
-
-    def _apply(self, g: Floats) -> Floats:
-        """Return ``B g`` as a matrix (p, P), using that ``B`` is made of Kronecker products."""
-        P, r = self.W.shape
-        first, second = g[: r * P].reshape(r, P), g[r * P :].reshape(-1, r)
-        return np.asarray(self.left[:, :r] @ first + self.left[:, r:] @ second @ self.W.T)
-
-
-def recover(ledger: Ledger, rank: int, *, method: str = "alternating") -> Tucker:
-    """Recover a matrix of low rank from a ledger of its entries: orthonormal factors and a diagonal core.
-
-    ``"spectral"`` keeps the leading singular values of the rescaled zero-filled matrix; ``"alternating"`` starts there
-    and alternates ridge regressions of rows and columns on the observed entries.
-
-    >>> rng = np.random.default_rng(0)
-    >>> u, w = np.array([0.6, 0.8, 0.0, 0.0]), np.ones(9)
-    >>> cells = np.argwhere(rng.random((4, 9)) < 0.8)
-    >>> ledger = Ledger((4, 9)); ledger.add(cells, np.outer(u, w)[tuple(cells.T)])
-    >>> fit = recover(ledger, 1)
-    >>> bool(abs(fit.factors[0][:, 0] @ u) > 0.99)
-    True
-    """
-    p, P = ledger.shape
-    scale = math.sqrt(ledger.squares.sum() / max(ledger.rounds, 1.0))  # apart, so that it changes nothing else
-    filled = np.zeros((p, P))
-    if scale > 0.0:
-        filled[tuple(ledger.cells.T)] = (p * P / ledger.rounds) * (ledger.totals / scale)
-    U, s, Vt = np.linalg.svd(filled, full_matrices=False)
-    U, s, V = U[:, :rank], s[:rank], Vt[:rank].T
-    if method == "alternating" and scale > 0.0:
-        penalty = max((noise_level(ledger) / scale) ** 2 * math.sqrt(rank), 1e-6) * np.eye(rank)
-        factors = [U * np.sqrt(s), V * np.sqrt(s)]
-        for sweep in range(2 * _SWEEPS):
-            mode = sweep % 2
-            target = ledger.totals / scale
-            A, b = row_equations(np.eye(rank), factors, mode, ledger.cells, ledger.counts, target)
-            factors[mode] = solve_spd(A + penalty, b)
-        (Q, M), (H, N) = (np.linalg.qr(factor) for factor in factors)
-        inner, s, outer = np.linalg.svd(M @ N.T)
-        U, V = Q @ inner, H @ outer.T
-    return Tucker(np.diag(s * scale), (U, V))
-
-
-def matrix_rank(ledger: Ledger, *, max_rank: int = _MAX_RANK, seed: int = 0) -> int:
-    """Choose the rank of a matrix from a ledger of its entries, spread evenly: at least 1.
-
-    A singular value of the zero-filled matrix counts while it exceeds what the rest, with random signs, would reach.
-    (Completion's choice of rank is for independent draws, not for entries that are pulled once each.)
-
-    >>> ledger = Ledger((20, 30)); cells = np.argwhere(np.ones((20, 30)))
-    >>> ledger.add(cells, np.cos(cells[:, 0] - cells[:, 1]))  # cos(a - b) = cos a cos b + sin a sin b
-    >>> matrix_rank(ledger)
-    2
-    """
-    rest = np.zeros(ledger.shape)
-    rest[tuple(ledger.cells.T)] = ledger.totals / ledger.counts
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(_NULL_DRAWS, *ledger.shape))
-    U, s, Vt = np.linalg.svd(rest, full_matrices=False)
-    for rank in range(min(max_rank, len(s))):
-        # The rest has lost a row and a column per value, which random signs give back: the same energy, spread wider.
-        lost = _edge(np.subtract(ledger.shape, rank)) / _edge(np.array(ledger.shape))
-        if s[rank] <= _NULL_MARGIN * lost * max(np.linalg.norm(rest * sign, 2) for sign in signs):
-            return max(rank, 1)
-        rest = rest - s[rank] * np.outer(U[:, rank], Vt[rank])
-    return min(max_rank, len(s))
-
-
-def _edge(size: NDArray[np.int64]) -> float:
-    """The largest singular value of a noise matrix of the given size and unit energy."""
-    return float(np.sqrt(size).sum() / np.sqrt(size.prod()))
+_REBUILD = 0.9
 
 
 class MatricizedESTR(Policy):
@@ -255,15 +112,16 @@ class MatricizedESTR(Policy):
         self._order = [self._rng.permutation(length) for length in self._sizes]
         self._issued = 0
         self._stage_2: LowOFUL | None = None
-        self._norm = 0.0
-        self._fit: tuple[float, Tucker] | None = None
+        self._norm, self._penalty = 0.0, self.lambda_1
+        self._kept = 1.0  # what is left of the weight of what stage 2 knows, after fading
+        self._fit: tuple[int, Tucker] | None = None  # with the version of the ledger that it is of
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto", mode: int = 0) -> str | None:
         """Return why there are too many coordinates in the unfolding along a mode, or ``None``."""
         given = check_shape(shape)
         sizes = (given[mode], math.prod(given) // given[mode])
-        r = _matrix_rank(rank, given, mode) or min(_MAX_RANK, *sizes)
+        r = _matrix_rank(rank, given, mode) or min(MAX_RANK, *sizes)
         inside = theory.inside_coordinates(sizes, (r, r))
         if inside <= INSIDE_LIMIT:
             return None
@@ -290,17 +148,28 @@ class MatricizedESTR(Policy):
     def _stage_1(self, rank: int) -> int:
         return max(1, math.ceil(self.c_0 * self._inside(rank) * (1 - 1e-12)))
 
-    def _choose(self, levels: Cell) -> Cell:
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         if self._stage_2 is None and self._issued >= self._target:
             self._end_stage_1()
+        elif self._stage_2 is not None and self._kept < _REBUILD:
+            self._start_stage_2(self._stage_2.left, self._stage_2.W)
+        allowed = self._allowed(query)
         if self._stage_2 is None:
             entry = self._spread(self._issued)
+            if allowed is not None:
+                later = (self._spread(t) for t in range(self._issued, self._issued + allowed.size))
+                entry = next((one for one in later if allowed[one]), self._argmax(allowed.astype(np.float64), allowed))
         elif self._issued >= self.horizon:
-            entry = self._argmax(self._stage_2.theta)
+            entry = self._argmax(self._stage_2.theta, allowed)
         else:
-            entry = self._argmax(self._stage_2.theta + self._radius() * np.sqrt(self._stage_2.variance))
+            entry = self._argmax(self._stage_2.theta + self._radius() * np.sqrt(self._stage_2.variance), allowed)
         self._issued += 1
-        return self._cell(entry)
+        return Choice(self._cell(entry))
+
+    def _allowed(self, query: Query) -> NDArray[np.bool_] | None:
+        """Which entries of the unfolding are allowed, (p_j, P); ``None`` if all are."""
+        mask = query.mask()
+        return None if mask is None else np.moveaxis(mask.reshape(self.shape), self.mode, 0).reshape(self._sizes)
 
     def _spread(self, t: int) -> tuple[int, int]:
         """Return entry ``t`` of stage 1: along shifted diagonals, so rows and columns come evenly and entries once."""
@@ -317,9 +186,14 @@ class MatricizedESTR(Policy):
             self._target = longer
             return
         left_over = max(self.horizon - self._issued, 1)
-        penalty = theory.perpendicular_penalty(left_over, self._inside(rank), lambda_1=self.lambda_1)
-        self._stage_2 = LowOFUL(rotation(fit.factors[0]), fit.factors[1], self.lambda_1, penalty)
+        self._penalty = theory.perpendicular_penalty(left_over, self._inside(rank), lambda_1=self.lambda_1)
         self._norm = float(np.linalg.norm(fit.core)) if self.norm is None else self.norm
+        self._start_stage_2(rotation(fit.factors[0]), fit.factors[1])
+
+    def _start_stage_2(self, left: Floats, W: Floats) -> None:
+        """Start stage 2, in given subspaces, from all that was told, as far as it still counts."""
+        self._stage_2 = LowOFUL(left, W, self.lambda_1, self._penalty)
+        self._kept = 1.0
         data = self._matrix_ledger()
         for (row, column), count, total in zip(data.cells, data.counts, data.totals, strict=True):
             self._stage_2.update(int(row), int(column), float(count), float(total / count))
@@ -327,17 +201,24 @@ class MatricizedESTR(Policy):
     def _radius(self) -> float:
         """Return ``sqrt(m beta_t)``."""
         assert self._stage_2 is not None
-        R = noise_level(self.ledger, self.noise)
+        R = noise_level(self._ledger, self.noise)
         spread = R * math.sqrt(self._stage_2.logdet + math.log(1.0 / self.delta**2))
         return math.sqrt(self.multiplier) * (spread + math.sqrt(self.lambda_1) * self._norm)
 
-    def _observe(self, cell: Cell, reward: float) -> None:
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         if self._stage_2 is not None:
-            self._stage_2.update(*self._entry(cell), 1.0, reward)
+            self._stage_2.update(*self._entry(cell), count, total / count)
 
-    def _best(self, levels: Cell) -> Cell:
+    def _fade(self, factor: float) -> None:
+        """Stage 2 is started anew, at the next decision, whenever its past has lost a tenth of its weight."""
+        self._kept *= factor
+
+    def _best(self, query: Query) -> Cell:
+        allowed = self._allowed(query)
         if self._stage_2 is not None:
-            return self._cell(self._argmax(self._stage_2.theta))
+            return self._cell(self._argmax(self._stage_2.theta, allowed))
+        if allowed is not None:
+            return self._cell(self._argmax(self._recovered().full(), allowed))
         row, column = self._recovered().best()
         return self._cell((row, column))
 
@@ -349,17 +230,17 @@ class MatricizedESTR(Policy):
 
     def _recovered(self) -> Tucker:
         """Return the recovery of stage 1 from what was told; it is kept until there is more."""
-        if self._fit is None or self._fit[0] != self.ledger.rounds:
+        if self._fit is None or self._fit[0] != self._ledger.version:
             data = self._matrix_ledger()
             rank = self._rank or matrix_rank(data)
-            self._fit = (self.ledger.rounds, recover(data, rank, method=self.recovery))
+            self._fit = (self._ledger.version, recover(data, rank, method=self.recovery))
         return self._fit[1]
 
     # Cells of the tensor and entries of its unfolding.
 
     def _matrix_ledger(self) -> Ledger:
-        state = self.ledger.state()
-        return Ledger.from_state({"shape": self._sizes, "cells": self._entries(state["cells"]), "sums": state["sums"]})
+        state = self._ledger.state()
+        return Ledger.from_state(state | {"shape": self._sizes, "cells": self._entries(state["cells"])})
 
     def _entries(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         order = [self.mode, *(j for j in range(len(self.shape)) if j != self.mode)]
@@ -379,35 +260,34 @@ class MatricizedESTR(Policy):
         levels.insert(self.mode, entry[0])
         return tuple(levels)
 
-    def _argmax(self, values: Floats) -> tuple[int, int]:
-        row, column = divmod(first_largest(values), self._sizes[1])
+    def _argmax(self, values: Floats, allowed: NDArray[np.bool_] | None) -> tuple[int, int]:
+        if allowed is None:
+            row, column = divmod(first_largest(values), self._sizes[1])
+            return row, column
+        some = np.flatnonzero(allowed)
+        row, column = divmod(int(some[first_largest(values.ravel()[some])]), self._sizes[1])
         return row, column
 
     # Saving and making again.
 
     def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"issued": self._issued, "target": self._target, "norm": self._norm}
-        state |= {"rows": self._order[0].copy(), "columns": self._order[1].copy(), "stage": 1}
-        if self._stage_2 is not None:
-            state |= {"stage": 2, "logdet": self._stage_2.logdet}
-            state |= {name: getattr(self._stage_2, name).copy() for name in _STAGE_2}
-            state["G"] = np.tril(state["G"]) + np.tril(state["G"], -1).T
-        return state
+        state: dict[str, Any] = {
+            name: getattr(self, f"_{name}") for name in ("issued", "target", "norm", "penalty", "kept")
+        }
+        state |= {"rows": self._order[0].copy(), "columns": self._order[1].copy()}
+        return state | {"stage_2": self._stage_2.state() if self._stage_2 else {}}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._issued, self._target = int(state["issued"]), int(state["target"])
-        self._norm = float(state["norm"])
-        self._order = [np.array(state["rows"], dtype=np.int64), np.array(state["columns"], dtype=np.int64)]
-        self._fit, self._stage_2 = None, None
-        if int(state["stage"]) == 2:
-            self._stage_2 = LowOFUL(np.array(state["left"]), np.array(state["W"]), self.lambda_1, self.lambda_1)
-            for name in _STAGE_2:
-                setattr(self._stage_2, name, np.array(state[name], dtype=np.float64))
-            self._stage_2.G = np.ascontiguousarray(self._stage_2.G)
-            self._stage_2.logdet = float(state["logdet"])
-
-
-_STAGE_2 = ("left", "W", "G", "D", "theta", "variance")
+        self._issued, self._target = (check_count(state[name], name, 0) for name in ("issued", "target"))
+        self._norm, self._penalty, self._kept = (
+            check_array(state[name], name, ()).item() for name in ("norm", "penalty", "kept")
+        )
+        names = zip(("rows", "columns"), self._sizes, strict=True)
+        self._order = [check_array(state[name], name, (size,), integers=True) for name, size in names]
+        if any((np.sort(order) != np.arange(len(order))).any() for order in self._order):
+            raise ValueError("rows and columns are not each in some order")
+        self._fit = None
+        self._stage_2 = LowOFUL.from_state(state["stage_2"], *self._sizes) if state["stage_2"] else None
 
 
 def _matrix_rank(rank: Rank, shape: Cell, mode: int) -> int | None:

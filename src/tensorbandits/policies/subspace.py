@@ -29,31 +29,13 @@ import numpy as np
 
 from tensorbandits import theory
 from tensorbandits.checks import Cell
-from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.tucker import Floats, Ints, orthogonal_complement
 
 INSIDE_LIMIT = 15_000  # coordinates inside the subspaces: the matrices over them take 3 GB
 TIE = 1e-10  # numbers closer than this share of the largest are equal up to rounding
-_SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
 _RESIDUAL = 1e-16  # of conjugate gradients, as a share of the right-hand side: nothing is left beyond rounding
 _STEPS = 20_000  # never needed: 50 are usual, 500 for penalties that are 10^9 apart
 _COLUMNS = 8  # up to this many coefficients per cell are added one by one, more by matrix products
-
-
-def noise_level(ledger: Ledger, given: float | None = None) -> float:
-    """Return the noise's standard deviation: as given, or estimated from repeated pulls of the same cells.
-
-    The variance within cells is pooled and shrunk towards the total variance, an upper bound, which decides when no
-    cell was seen twice.
-
-    >>> ledger = Ledger((2, 2)); ledger.add([(0, 0), (1, 1)], [1.0, 3.0])
-    >>> noise_level(ledger), noise_level(ledger, 0.5)
-    (1.0, 0.5)
-    """
-    if given is not None:
-        return given
-    within, freedom = ledger.noise_variance()
-    return math.sqrt((within + _SHRINKAGE * ledger.variance) / (freedom + _SHRINKAGE))
 
 
 class _Part(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from tensorbandits.checks import (
     Cell,
     Rank,
+    check_array,
     check_count,
     check_positive,
     check_shape,
@@ -37,19 +38,24 @@ class GibbsOracle:
     """
 
     def __init__(
-        self, shape: Cell, rank: Cell, *, noise: float | None, decay: float, sweeps: int, max_sweeps: int
+        self, shape: Cell, rank: Cell, *, noise: float | None, decay: float, sweeps: int | None, max_sweeps: int
     ) -> None:
-        self.shape, self.rank = shape, rank
         self.noise_variance = None if noise is None else noise**2
         self.decay = decay
-        self.sweeps, self.max_sweeps = sweeps, max_sweeps
-        numbers = sum(p * r for p, r in zip(shape, rank, strict=True)) + 1 + math.prod(rank)
-        self._at_once = max(1, _AT_ONCE // numbers)  # sweeps
+        self._sweeps, self.max_sweeps = sweeps, max_sweeps
+        self._size(shape, rank)
         self.chain: Chain | None = None
-        self.seen = 0.0  # rewards in the ledger at the last sweep
+        self.seen = 0.0  # rewards that had been received at the last sweep
         self.rival: Chain | None = None
         self.rival_sweeps = 0  # so far
-        self.rival_due = float(numbers)  # rewards at which the next one starts; fewer than unknowns settle nothing
+        self.rival_due = float(self._numbers)  # rewards at which the next one starts; fewer settle nothing
+
+    def _size(self, shape: Cell, rank: Cell) -> None:
+        self.shape, self.rank = shape, rank
+        entries = sum(p * r for p, r in zip(shape, rank, strict=True))
+        self.sweeps = self._sweeps or (1 if entries > _ONE_SWEEP else 2)
+        self._numbers = entries + 1 + math.prod(rank)
+        self._at_once = max(1, _AT_ONCE // self._numbers)  # sweeps
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Sweep ``sweeps`` times per new reward, up to ``max_sweeps`` times, and return the draw."""
@@ -58,17 +64,17 @@ class GibbsOracle:
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
         units = Units.of(ledger)
-        rounds = ledger.rounds
-        sweeps = int(min(self.sweeps * max(rounds - self.seen, 1), self.max_sweeps)) if rounds else 0
+        received = ledger.received
+        sweeps = int(min(self.sweeps * max(received - self.seen, 1), self.max_sweeps)) if received else 0
         if self.chain is None or not self.seen:
             self.chain = self._start(units, rng)
         while sweeps:
             some = min(sweeps, self._at_once)
             self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.noise_variance is None)
             sweeps -= some
-        if rounds > self.seen and rounds >= self.rival_due:
-            self._challenge(ledger, units, rng, int(min(rounds - self.seen, self.max_sweeps)))
-        self.seen = rounds
+        if received > self.seen and received >= self.rival_due:
+            self._challenge(ledger, units, rng, int(min(max(received - self.seen, 1), self.max_sweeps)))
+        self.seen = received
         return self.chain.model
 
     def _challenge(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
@@ -84,7 +90,7 @@ class GibbsOracle:
         gain = self.rival.log_likelihood(ledger) - self.chain.log_likelihood(ledger)
         if gain > -rng.standard_exponential():
             self.chain = self.rival
-        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.rounds
+        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.received
 
     def _start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior."""
@@ -102,10 +108,22 @@ class GibbsOracle:
         while count:
             some = min(count, max(1, self._at_once // per_draw))
             lines = self.chain.sweep(ledger, units, rng, sweeps=some * per_draw, learn_noise=learn, keep=some)
-            split = len(self.chain.model.rows)
             for line in lines:
-                yield Model(self.shape, self.rank, line[:split], line[split:])
+                yield self.chain.model.with_numbers(line)
             count -= some
+
+    def model(self) -> Model | None:
+        """Return the model of the last draw."""
+        return self.chain.model if self.chain else None
+
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
+        """Draw the rows of new levels from the prior; where the rank is another one, all starts from the prior."""
+        if rank != self.rank:
+            self.chain, self.seen = None, 0.0
+        elif self.chain is not None:
+            self.chain.grow(shape, rng)
+        self.rival, self.rival_sweeps = None, 0
+        self._size(shape, rank)
 
     def state(self) -> dict[str, Any]:
         """Return the draws of the chain and of its rival, and how far they are."""
@@ -114,11 +132,15 @@ class GibbsOracle:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
-        self.seen = float(state["seen"])
-        self.chain = Chain.from_state(state["chain"]) if state["chain"] else None
         rival = state["rival"]
-        self.rival_sweeps, self.rival_due = int(rival["sweeps"]), float(rival["due"])
-        self.rival = Chain.from_state(rival["chain"]) if rival["chain"] else None
+        self.seen, self.rival_due = (
+            check_array(value, name, ()).item() for name, value in (("seen", state["seen"]), ("due", rival["due"]))
+        )
+        self.rival_sweeps = check_count(rival["sweeps"], "the rival's sweeps", 0)
+        self.chain, self.rival = (
+            Chain.from_state(chain, self.shape, self.rank) if chain else None
+            for chain in (state["chain"], rival["chain"])
+        )
 
 
 class TensorThompsonSampling(ModelSampling):
@@ -149,7 +171,7 @@ class TensorThompsonSampling(ModelSampling):
     def __init__(
         self,
         shape: Sequence[int],
-        rank: Rank,
+        rank: Rank = "auto",
         *,
         context: Sequence[int] = (),
         noise: float | None = None,
@@ -168,13 +190,12 @@ class TensorThompsonSampling(ModelSampling):
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes = check_shape(shape)
         ranks = sampling_rank(rank, sizes)
-        entries = sum(p * r for p, r in zip(sizes, ranks, strict=True))
         oracle = GibbsOracle(
             sizes,
             ranks,
             noise=self.noise,
             decay=self.decay or (_AUTO_DECAY if isinstance(rank, str) else 1.0),
-            sweeps=self.sweeps or (1 if entries > _ONE_SWEEP else 2),
+            sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)

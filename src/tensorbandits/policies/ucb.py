@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, Rank, check_positive
+from tensorbandits.checks import Cell, Rank, check_array, check_positive
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.query import Choice, Query
 
 _CELLS = 10**8  # at most
 
@@ -45,7 +46,6 @@ class VectorizedUCB(Policy):
         self.scale = check_positive(scale, "scale")
         if (why := self.refusal(self.shape)) is not None:
             raise ValueError(why)
-        self._arms: Cell = tuple(self.shape[j] for j in self.decided)
         self._tables = np.zeros((3, *self.shape))  # pulls issued, rewards told, their sum
 
     @classmethod
@@ -63,28 +63,41 @@ class VectorizedUCB(Policy):
         """Return the policy with the paper's values, which are the defaults."""
         return cls(shape, **({"scale": 1.0} | arguments))
 
-    def _choose(self, levels: Cell) -> Cell:
-        issued, told, total = (table[self._index(levels)].ravel() for table in self._tables)
+    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
+        issued, told, total = (table[query.slices].ravel() for table in self._tables)
+        allowed = query.mask()
+        arms = None if allowed is None else np.flatnonzero(allowed)
+        if arms is not None:
+            issued, told, total = issued[arms], told[arms], total[arms]
         silent = np.flatnonzero((told == 0) & (issued**2 <= told.sum()))
         if silent.size:
             arm = int(silent[issued[silent].argmin()])
         elif not told.any():
             arm = int(issued.argmin())
         else:
-            seen = np.maximum(told, 1)
-            bound = total / seen + self.scale * np.sqrt(2.0 * np.log(told.sum()) / seen)
+            seen = np.where(told > 0, told, 1.0)
+            rounds = max(told.sum(), 1.0)  # less than 1 after fading
+            bound = total / seen + self.scale * np.sqrt(2.0 * np.log(rounds) / seen)
             arm = int(np.where(told > 0, bound, -np.inf).argmax())
-        cell = self._cell(levels, arm)
+        cell = query.cell(arm if arms is None else int(arms[arm]))
         self._tables[(0, *cell)] += 1
-        return cell
+        return Choice(cell)
 
-    def _observe(self, cell: Cell, reward: float) -> None:
-        self._tables[(1, *cell)] += 1
-        self._tables[(2, *cell)] += reward
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
+        self._tables[(1, *cell)] += count
+        self._tables[(2, *cell)] += total
 
-    def _best(self, levels: Cell) -> Cell:
-        means = self._means(self._tables[(slice(None), *self._index(levels))])
-        return self._cell(levels, int(means.argmax()))
+    def _fade(self, factor: float) -> None:
+        self._tables[1:] *= factor
+
+    def _grow(self, shape: Cell) -> None:
+        wider = [(0, 0), *((0, new - old) for new, old in zip(shape, self.shape, strict=True))]
+        self._tables = np.pad(self._tables, wider)
+
+    def _best(self, query: Query) -> Cell:
+        means = self._means(self._tables[(slice(None), *query.slices)]).ravel()
+        allowed = query.mask()
+        return query.cell(int((means if allowed is None else np.where(allowed, means, -np.inf)).argmax()))
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._means(self._tables[(slice(None), *cells.T)])
@@ -92,18 +105,12 @@ class VectorizedUCB(Policy):
     def _means(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
         """Cell means; an arm never seen gets the mean of all rewards."""
         _, told, total = tables
-        return np.where(told > 0, total / np.maximum(told, 1), self.ledger.mean)
-
-    def _index(self, levels: Cell) -> tuple[int | slice, ...]:
-        fixed = self._fixed(levels)
-        return tuple(fixed.get(j, slice(None)) for j in range(len(self.shape)))
-
-    def _cell(self, levels: Cell, arm: int) -> Cell:
-        fixed = self._fixed(levels) | dict(zip(self.decided, np.unravel_index(arm, self._arms), strict=True))
-        return tuple(int(fixed[j]) for j in range(len(self.shape)))
+        return np.where(told > 0, total / np.where(told > 0, told, 1.0), self._ledger.mean)
 
     def _state(self) -> dict[str, Any]:
         return {"tables": self._tables.copy()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._tables = np.array(state["tables"], dtype=np.float64)
+        self._tables = check_array(state["tables"], "the tables", self._tables.shape)
+        if (self._tables[:2] < 0).any():
+            raise ValueError("the tables have counts below 0")

@@ -36,7 +36,11 @@ _ROUNDING = 2.220446049250313e-16
 
 
 class Tree(NamedTuple):
-    """The sorted cells, by groups and fibres; each list of beginnings has the end of the last as one more entry."""
+    """The sorted cells, by groups and fibres; each list of beginnings has the end of the last as one more entry.
+
+    ``N`` are the precisions of the cells, in units of that of a single reward: their counts, if rewards are alike.
+    ``Y`` are their targets, each times its precision, about the centre.
+    """
 
     prefixes: Ints  # (groups, d - 2): the levels that a group shares
     groups: Ints  # (groups + 1): the first fibre of each
@@ -66,34 +70,49 @@ class Prior(NamedTuple):
 
 
 @kernel
-def measure(counts: Floats, totals: Floats, squares: Floats) -> tuple[float, float, float]:
-    """Return the means over cells of their mean reward and mean square, and the sum of squares about the former."""
-    first, second, about = 0.0, 0.0, 0.0
+def measure(counts: Floats, totals: Floats, within: Floats) -> tuple[float, float, float]:
+    """Return the mean over cells of their mean reward, that of the square about it, and the sum of squares about it."""
+    centre, square, squares = 0.0, 0.0, 0.0
     for c in range(len(counts)):
-        first += totals[c] / counts[c]
-        second += squares[c] / counts[c]
-    first, second = first / len(counts), second / len(counts)
+        centre += totals[c] / counts[c]
+    centre /= len(counts)
     for c in range(len(counts)):
-        about += max(squares[c] - first * (2.0 * totals[c] - first * counts[c]), 0.0)
-    return first, second, about
+        deviation = totals[c] / counts[c] - centre
+        about = within[c] + counts[c] * deviation * deviation
+        square += about / counts[c]
+        squares += about
+    return centre, square / len(counts), squares
 
 
 @kernel
-def perturb(counts: Floats, before: Floats, noise: Floats, total: Floats) -> None:
-    """Add to ``total`` the perturbations of the rewards that came since ``before``: a sum of j has variance j."""
+def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: Floats) -> None:
+    """Bring perturbation sums up to date: one for rewards that count for j has variance j.
+
+    Those of ``before`` count ``faded`` times what they did, which leaves their sum too certain by what is added.
+    """
     for c in range(len(counts)):
-        fresh = counts[c] - before[c] if c < len(before) else counts[c]
-        total[c] += np.sqrt(fresh) * noise[c]
+        old = faded * faded * before[c] if c < len(before) else 0.0
+        total[c] = faded * total[c] + np.sqrt(max(counts[c] - old, 0.0)) * noise[c]
 
 
 @kernel
-def grow(order: Ints, cells: Ints, counts: Floats, totals: Floats, centre: float) -> Tree:
-    """Return the tree of the cells (n, d), sorted as ``order`` says, with ``centre`` taken off every reward."""
+def weigh(order: Ints, counts: Floats, totals: Floats, centre: float) -> tuple[Floats, Floats]:
+    """Return counts and sums of rewards in order of the sorted cells, with ``centre`` taken off every reward."""
+    N, Y = np.empty(len(order)), np.empty(len(order))
+    for c in range(len(order)):
+        at = order[c]
+        N[c] = counts[at]
+        Y[c] = totals[at] - centre * counts[at]
+    return N, Y
+
+
+@kernel
+def grow(order: Ints, cells: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Return the first five parts of the tree of the cells (n, d), sorted as ``order`` says."""
     n, d = cells.shape
     prefixes = np.empty((n, max(d - 2, 0)), dtype=np.int64)
     groups, fibres = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
     seconds, lasts = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    N, Y = np.empty(n), np.empty(n)
     g, f = 0, 0
     for c in range(n):
         at = order[c]
@@ -112,10 +131,8 @@ def grow(order: Ints, cells: Ints, counts: Floats, totals: Floats, centre: float
             fibres[f] = c
             f += 1
         lasts[c] = cells[at, d - 1]
-        N[c] = counts[at]
-        Y[c] = totals[at] - centre * counts[at]
     groups[g], fibres[f] = f, n
-    return Tree(prefixes[:g], groups[: g + 1], seconds[:f], fibres[: f + 1], lasts, N, Y)
+    return prefixes[:g], groups[: g + 1], seconds[:f], fibres[: f + 1], lasts
 
 
 # Solving.
@@ -497,10 +514,7 @@ def redraw_scales(core: Floats, numbers: Floats, flags: int, gammas: Floats, A: 
 
 @kernel
 def sweeps(
-    order: Ints,
-    cells: Ints,
-    counts: Floats,
-    totals: Floats,
+    tree: Tree,
     dims: Ints,
     static: Static,
     rows: Floats,
@@ -515,10 +529,9 @@ def sweeps(
     """Sweep as often as there are lines of ``noise``, changing ``rows``, ``core`` and ``numbers`` in place.
 
     A line of ``noise`` holds standard normal variates for all rows, then for offset and core; a line of ``gammas`` two
-    standard gamma variates. The lines of ``kept`` take rows and core as they are after equal shares of the sweeps. One
-    mode alone gets a second, of a single level whose row stays 1.
+    standard gamma variates. The lines of ``kept`` take rows, core and offset as they are after equal shares of the
+    sweeps. One mode alone gets a second, of a single level whose row stays 1.
     """
-    tree = grow(order, cells, counts, totals, numbers[CENTRE])
     d = dims.shape[1]
     r, s = (dims[1, d - 2] if d > 1 else 1), dims[1, d - 1]
     third = len(rows) - dims[0, d - 1] * s
@@ -549,7 +562,8 @@ def sweeps(
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):
             at = (t + 1) * len(kept) // len(noise) - 1
             kept[at, : len(rows)] = rows
-            kept[at, len(rows) :] = core
+            kept[at, len(rows) : -1] = core
+            kept[at, -1] = numbers[CENTRE] + numbers[OFFSET]
 
 
 @kernel

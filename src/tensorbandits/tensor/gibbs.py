@@ -13,51 +13,30 @@ too high costs little and a needed column is still learned.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.checks import Cell
+from tensorbandits.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.likelihood import NOISE_SHAPE, Gaussian, Units
 from tensorbandits.tensor.sweep import Learn, Model, sweep
 from tensorbandits.tensor.tucker import Floats
 
+__all__ = ["NOISE_SHAPE", "OFFSET_VARIANCE", "Chain", "Units"]
+
 OFFSET_VARIANCE = 1.0
-NOISE_SHAPE = 0.5
-_SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
-
-
-class Units(NamedTuple):
-    """The centre and the scale of rewards, in which the prior is stated, and their sum of squares about the centre."""
-
-    centre: float
-    scale: float
-    squares: float = 0.0
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> Units:
-        """Measure them over observed cells, each counting once, so that they settle although play concentrates."""
-        if not len(ledger):
-            return cls(0.0, 1.0)
-        from tensorbandits.tensor._sweep_kernels import measure
-
-        centre, square, squares = measure(ledger.counts, ledger.totals, ledger.squares)
-        spread = square - centre**2
-        if spread <= 1e-14 * centre**2:
-            return cls(centre, max(abs(centre), _SMALLEST) if centre else 1.0, squares)
-        return cls(centre, max(math.sqrt(spread), _SMALLEST), squares)
 
 
 @dataclass
 class Chain:
-    """The state of the sampler: one draw of the tensor, and of the prior's and the noise's variance."""
+    """The state of the sampler: one draw of the tensor, of the prior's variance, and of the likelihood's parameters."""
 
     model: Model
     gamma: float
-    noise_variance: float
+    likelihood: Gaussian
     decay: float = 1.0
 
     def __post_init__(self) -> None:
@@ -65,6 +44,11 @@ class Chain:
         columns = np.concatenate([np.arange(r) for r in model.rank])
         self._precision: Floats = self.decay ** (-2.0 * columns)
         self._prior = Model(model.shape, model.rank, np.zeros_like(model.rows), np.zeros_like(model.core))
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of a single reward about its mean."""
+        return self.likelihood.variance
 
     @classmethod
     def from_prior(
@@ -78,37 +62,37 @@ class Chain:
         decay: float = 1.0,
     ) -> Self:
         """Draw everything from the prior; a given noise variance is kept."""
-        factors = [decay ** np.arange(r) * rng.standard_normal((p, r)) for p, r in zip(shape, rank, strict=True)]
+        factors = [_prior_rows(p, r, decay, rng) for p, r in zip(shape, rank, strict=True)]
         gamma = rng.gamma(0.5) / (units.scale**2 / 2)
         core = rng.standard_normal(int(np.prod(rank))) / np.sqrt(gamma)
         offset = units.centre + units.scale * np.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
-        if noise_variance is None:
-            noise_variance = NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE)
+        likelihood = Gaussian.from_prior(units, rng, known=noise_variance)
         rows = np.concatenate([U.ravel() for U in factors])
-        return cls(Model(shape, rank, rows, core, float(offset)), float(gamma), float(noise_variance), decay)
+        return cls(Model(shape, rank, rows, core, float(offset)), float(gamma), likelihood, decay)
 
     def sweep(
         self, ledger: Ledger, units: Units, rng: np.random.Generator, *, sweeps: int, learn_noise: bool, keep: int = 0
     ) -> Floats:
         """Redraw, ``sweeps`` times, the rows of each mode, offset and core together, gamma, and the noise variance.
 
-        Each is drawn given all the rest. Returns the rows and the core after each of ``keep`` equal shares of the
+        Each is drawn given all the rest. Returns the model's numbers after each of ``keep`` equal shares of the
         sweeps, one line each.
         """
         model = self.model
+        observations = self.likelihood.observe(ledger, units, model, rng)
         noise, gammas = np.empty((sweeps, len(model.rows) + 1 + len(model.core))), np.empty((sweeps, 2))
         for line, pair in zip(noise, gammas, strict=True):
             rng.standard_normal(out=line)
             pair[0] = rng.standard_gamma((1 + len(model.core)) / 2)
             if learn_noise:
-                pair[1] = rng.standard_gamma(NOISE_SHAPE + ledger.rounds / 2)
+                pair[1] = rng.standard_gamma(NOISE_SHAPE + observations.rounds / 2)
         self._prior.offset = units.centre
-        self.gamma, self.noise_variance, kept = sweep(
-            *(model, self._prior, self._precision, ledger, ledger.totals, noise),
-            variance=self.noise_variance,
+        self.gamma, self.likelihood.variance, kept = sweep(
+            *(model, self._prior, self._precision, observations, noise),
+            variance=self.likelihood.variance,
             core_precision=self.gamma,
             offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
-            learn=Learn(units.scale, units.squares, NOISE_SHAPE * units.scale**2 if learn_noise else None),
+            learn=Learn(units.scale, NOISE_SHAPE * units.scale**2 if learn_noise else None),
             gammas=gammas,
             keep=keep,
         )
@@ -116,18 +100,33 @@ class Chain:
 
     def log_likelihood(self, ledger: Ledger) -> float:
         """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""
-        means = self.model.tensor().at(ledger.cells)
-        squares = ledger.within.sum() + (ledger.counts * (means - ledger.totals / ledger.counts) ** 2).sum()
-        return -0.5 * (ledger.rounds * math.log(self.noise_variance) + float(squares) / self.noise_variance)
+        return self.likelihood.log_density(ledger, self.model.at(ledger.cells))
+
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
+        """Give the modes more levels, with rows drawn from the prior."""
+        model = self.model
+        sizes = zip(shape, model.shape, model.rank, strict=True)
+        self.model = model.grown([_prior_rows(p - before, r, self.decay, rng) for p, before, r in sizes])
+        self.__post_init__()
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
-        model = self.model.state()
-        numbers = [model.pop("offset"), self.gamma, self.noise_variance, self.decay]
-        return model | {"numbers": numbers}
+        return self.model.state() | {
+            "gamma": self.gamma,
+            "decay": self.decay,
+            "likelihood": self.likelihood.state(),
+        }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the draw that :meth:`state` described."""
-        offset, gamma, noise_variance, decay = (float(x) for x in state["numbers"])
-        return cls(Model.from_state({**state, "offset": offset}), gamma, noise_variance, decay)
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
+        """Return the draw that :meth:`state` described, which must be of this shape and rank."""
+        gamma, decay = (
+            check_positive(check_array(state[name], name, ()).item(), f"the chain's {name}")
+            for name in ("gamma", "decay")
+        )
+        return cls(Model.from_state(state, shape, rank), gamma, Gaussian.from_state(state["likelihood"]), decay)
+
+
+def _prior_rows(count: int, rank: int, decay: float, rng: np.random.Generator) -> Floats:
+    """Return rows of a factor (count, rank) drawn from the prior."""
+    return np.asarray(decay ** np.arange(rank) * rng.standard_normal((count, rank)))

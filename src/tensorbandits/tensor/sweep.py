@@ -10,16 +10,17 @@ Each block has an exact minimum given the rest, and with standard normal noise a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tensorbandits.checks import Cell
-from tensorbandits.ledger import Ledger
+from tensorbandits.checks import Cell, check_array
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.best import best_packed
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+from tensorbandits.tensor.likelihood import Observations
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker, values_at
 
 
 class Model:
@@ -53,7 +54,18 @@ class Model:
 
     def copy(self) -> Model:
         """Return an independent copy."""
-        return Model(self.shape, self.rank, self.rows.copy(), self.core.copy(), self.offset)
+        result = copy.copy(self)
+        result.rows, result.core = self.rows.copy(), self.core.copy()
+        return result
+
+    def at(self, cells: Ints) -> Floats:
+        """Return the values at valid cells (n, d), shape (n,)."""
+        return values_at(self.tensor(), cells)
+
+    def with_numbers(self, line: Floats) -> Model:
+        """Return a model of the same shape with other numbers: rows, core and offset in one line."""
+        split = len(self.rows)
+        return Model(self.shape, self.rank, line[:split], line[split:-1], float(line[-1]))
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
         """Return the allowed cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
@@ -70,17 +82,30 @@ class Model:
         return {"core": tensor.core, "offset": tensor.offset, "factors": factors}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the model that :meth:`state` described."""
-        factors = [np.array(state["factors"][str(j)], dtype=np.float64) for j in range(len(state["factors"]))]
-        return cls.of(Tucker(np.array(state["core"], dtype=np.float64), tuple(factors), float(state["offset"])))
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
+        """Return the model that :meth:`state` described, which must be of this shape and rank."""
+        rows = [
+            check_array(state["factors"][str(j)], f"factor {j}", size).ravel()
+            for j, size in enumerate(zip(shape, rank, strict=True))
+        ]
+        core = check_array(state["core"], "the core", rank).ravel()
+        return cls(shape, rank, np.concatenate(rows), core, check_array(state["offset"], "the offset", ()).item())
+
+    def grown(self, fresh: Sequence[Floats]) -> Model:
+        """Return a model whose modes have more levels, with the rows ``fresh[j]`` (new levels, r_j) of theirs.
+
+        >>> Model((1, 1), (1, 1), np.ones(2), np.ones(1)).grown([np.zeros((0, 1)), np.full((2, 1), 3.0)]).rows.tolist()
+        [1.0, 1.0, 3.0, 3.0]
+        """
+        factors = [np.vstack([U, more]) for U, more in zip(self._split(self.rows), fresh, strict=True)]
+        shape = tuple(len(U) for U in factors)
+        return Model(shape, self.rank, np.concatenate([U.ravel() for U in factors]), self.core.copy(), self.offset)
 
 
 class Learn(NamedTuple):
     """What a sampler needs to redraw the precision of the core's prior and, unless ``None``, the noise variance."""
 
     scale: float  # of the rewards: the rate of the core's precision is scale^2 / 2
-    squares: float  # sum of squares of all rewards about the prior mean of the offset
     noise_rate: float | None
 
 
@@ -88,8 +113,7 @@ def sweep(
     model: Model,
     prior: Model,
     precision: Floats,
-    ledger: Ledger,
-    totals: Floats,
+    observations: Observations,
     noise: Floats,
     *,
     variance: float,
@@ -99,27 +123,27 @@ def sweep(
     gammas: Floats | None = None,
     keep: int = 0,
 ) -> tuple[float, float, Floats]:
-    """Sweep a model over the cells of a ledger, in place, once per line of ``noise`` (sweeps, sum p_j r_j + 1 + R).
+    """Sweep a model over observations, in place, once per line of ``noise`` (sweeps, sum p_j r_j + 1 + R).
 
-    ``prior`` holds the means of all blocks, ``precision`` (sum r_j) the prior precision of each column of each factor,
-    ``totals`` (n,) the sums of rewards; with ``offset_precision=None`` the offset stays where it is. Noise of zeros
-    solves for each block, standard normal noise draws it. To ``learn`` takes a line of two standard ``gammas`` a sweep.
-    Returns the precision of the core and the variance, and rows and core after each of ``keep`` shares of the sweeps.
+    ``prior`` holds the means of all blocks, ``precision`` (sum r_j) the prior precision of each column of each factor.
+    The observations are about the prior's offset or, with ``offset_precision=None``, about the model's, which then
+    stays where it is. Noise of zeros solves for each block, standard normal noise draws it. To ``learn`` takes a line
+    of two standard ``gammas`` a sweep. Returns the precision of the core and the variance, and the model's numbers
+    (rows, core, offset) after each of ``keep`` shares of the sweeps.
     """
     from tensorbandits.tensor import _sweep_kernels as k
 
     free = offset_precision is not None
-    centre = prior.offset if free else model.offset
-    scale, squares, rate = learn or (0.0, 0.0, None)
+    centre = observations.centre
+    scale, rate = learn or (0.0, None)
     flags = k.FREE * free | k.LEARN_GAMMA * (learn is not None) | k.LEARN_NOISE * (rate is not None)
-    numbers = np.array(
-        [model.offset - centre, core_precision, variance, offset_precision or 0.0, centre, scale, squares, rate or 0.0]
-    )
-    kept = np.empty((keep, len(model.rows) + len(model.core)))
+    start = [model.offset - centre, core_precision, variance, offset_precision or 0.0, centre, scale]
+    numbers = np.array([*start, observations.squares, rate or 0.0])
+    kept = np.empty((keep, len(model.rows) + len(model.core) + 1))
     k.sweeps(
-        *(ledger.order, ledger.cells, ledger.counts, totals, model.dims, model.static),
-        *(model.rows, model.core, numbers, k.Prior(prior.rows, prior.core, precision)),
-        *(noise, np.zeros((len(noise), 2)) if gammas is None else gammas, flags, kept),
+        *(observations.tree, model.dims, model.static, model.rows, model.core, numbers),
+        *(k.Prior(prior.rows, prior.core, precision), noise, np.zeros((len(noise), 2)) if gammas is None else gammas),
+        *(flags, kept),
     )
     model.offset = centre + float(numbers[k.OFFSET])
     return float(numbers[k.CORE_PRECISION]), float(numbers[k.VARIANCE]), kept

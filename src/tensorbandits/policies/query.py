@@ -1,0 +1,139 @@
+"""A request and its answer: what is given and what may be chosen, and what was chosen."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.checks import Cell, check_cells
+from tensorbandits.tensor.allowed import Allowed
+
+
+class Query(NamedTuple):
+    """What is asked of a policy; made and checked by :meth:`Policy.query`.
+
+    ``fixed`` (d,) holds the level of each context mode and -1 for the modes to decide, which is how context is encoded
+    everywhere inside. ``allowed`` joins what the request allows and the policy's standing rules; ``None`` is all cells.
+
+    >>> from tensorbandits import VectorizedUCB
+    >>> query = VectorizedUCB((2, 3), context=(0,)).query((1,))
+    >>> query.levels, query.fixed.tolist(), query.allowed
+    ((1,), [1, -1], None)
+    """
+
+    levels: Cell
+    fixed: NDArray[np.int64]
+    allowed: Allowed | None
+    shape: Cell
+    given: Any = None  # what the request allows, as it was given
+
+    @property
+    def slices(self) -> tuple[int | slice, ...]:
+        """The index of all cells that agree with the context in an array over all cells."""
+        return tuple(slice(None) if level < 0 else level for level in self.fixed.tolist())
+
+    def cell(self, arm: int) -> Cell:
+        """Return the cell of an arm, which counts the cells that agree with the context, in C order."""
+        free = [size for size, level in zip(self.shape, self.fixed.tolist(), strict=True) if level < 0]
+        chosen = iter(np.unravel_index(arm, free))
+        return tuple(int(next(chosen)) if level < 0 else level for level in self.fixed.tolist())
+
+    def arms(self) -> NDArray[np.int64]:
+        """The arms that are allowed, in order; for spaces small enough to list them."""
+        mask = self.mask()
+        if mask is not None:
+            return np.flatnonzero(mask)
+        free = [size for size, level in zip(self.shape, self.fixed.tolist(), strict=True) if level < 0]
+        return np.arange(math.prod(free))
+
+    def mask(self) -> NDArray[np.bool_] | None:
+        """Which of the arms are allowed, flat; ``None`` if all are. Refuses a query that allows none."""
+        if self.allowed is None:
+            return None
+        fixed = {j: level for j, level in enumerate(self.fixed.tolist()) if level >= 0}
+        mask = self.allowed.mask(self.shape, fixed).ravel()
+        if not mask.any():
+            raise ValueError(
+                f"no cell is allowed given the context levels {self.levels}; allow more levels, or permit some of the "
+                "forbidden combinations"
+            )
+        return mask
+
+
+class Choice(NamedTuple):
+    """A decision: the cell to play, and what the policy wants to be told again with its reward, if anything.
+
+    The note is plain data, and travels with the decision.
+
+    >>> from tensorbandits import TensorEpochGreedy
+    >>> policy = TensorEpochGreedy((2, 3), rank=1, seed=0)
+    >>> choice = policy.decide(policy.query())
+    >>> policy.tell(choice.cell, 0.5, choice.note)
+    """
+
+    cell: Cell
+    note: Any = None
+
+
+class Notes:
+    """The notes of decisions whose callers do not keep them, by cell; the oldest are forgotten beyond a number.
+
+    >>> notes = Notes(most=2)
+    >>> for note in "abc": notes.put((0, 1), note)
+    >>> notes.take((0, 1)), notes.take((0, 1)), notes.take((0, 1))
+    ('c', 'b', None)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by_number: dict[int, tuple[Cell, Any]] = {}  # in order
+        self._by_cell: dict[Cell, deque[int]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def put(self, cell: Cell, note: Any) -> None:
+        """Keep the note of a decision."""
+        if len(self._by_number) == self._most:
+            oldest = next(iter(self._by_number))
+            self._remove(self._by_number[oldest][0], oldest)
+        self._by_number[self._next] = (cell, note)
+        self._by_cell.setdefault(cell, deque()).append(self._next)
+        self._next += 1
+
+    def take(self, cell: Cell) -> Any:
+        """Return the note of the last decision for this cell that has none taken yet, or ``None``."""
+        numbers = self._by_cell.get(cell)
+        if not numbers:
+            return None
+        note = self._by_number[numbers[-1]][1]
+        self._remove(cell, numbers[-1])
+        return note
+
+    def _remove(self, cell: Cell, number: int) -> None:
+        numbers = self._by_cell[cell]
+        if numbers[-1] == number:
+            numbers.pop()
+        else:
+            numbers.popleft()  # the oldest
+        if not numbers:
+            del self._by_cell[cell]
+        del self._by_number[number]
+
+    def state(self) -> dict[str, Any]:
+        """Return cells (n, d) and notes, in order."""
+        kept = list(self._by_number.values())
+        cells = np.array([cell for cell, _ in kept], dtype=np.int64)
+        return {"cells": cells, "notes": [note for _, note in kept]}
+
+    def restore(self, state: Mapping[str, Any], shape: Cell) -> None:
+        """Take back what :meth:`state` returned, of cells within a shape."""
+        self._by_number, self._by_cell, self._next = {}, {}, 0
+        for cell, note in zip(check_cells(state["cells"], shape).tolist(), state["notes"], strict=True):
+            self.put(tuple(cell), note)

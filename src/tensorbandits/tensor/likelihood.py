@@ -1,0 +1,170 @@
+"""What rewards say of the mean tensor: a likelihood turns a ledger into what a sweep is fitted to.
+
+A sweep knows only *observations*: per observed cell a precision and a target. A likelihood makes them from a ledger and
+the present draw, redraws its own parameters, and maps the values of the tensor to mean rewards and back. With Gaussian
+rewards the precision of a cell is its count over the noise variance, its target the mean of its rewards, and both
+scales are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from tensorbandits.checks import check_array, check_positive
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.tucker import Floats
+
+if TYPE_CHECKING:  # Numba, below the kernels, takes longer to import than all the rest
+    from tensorbandits.tensor._sweep_kernels import Tree
+    from tensorbandits.tensor.sweep import Model
+
+NOISE_SHAPE = 0.5
+_SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
+_SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
+_ROUNDING = 1e-30  # a square about the centre that is this small beside the centre's is none
+
+
+class Units(NamedTuple):
+    """The centre and the scale of rewards, in which the prior is stated, and their sum of squares about the centre."""
+
+    centre: float
+    scale: float
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Units:
+        """Measure them over observed cells, each counting once, so that they settle although play concentrates."""
+        if not len(ledger):
+            return cls(0.0, 1.0)
+        from tensorbandits.tensor._sweep_kernels import measure
+
+        centre, square, squares = measure(ledger.counts, ledger.totals, ledger.within)
+        if square <= _ROUNDING * centre**2:
+            return cls(centre, max(abs(centre), _SMALLEST) if centre else 1.0, squares)
+        return cls(centre, max(math.sqrt(square), _SMALLEST), squares)
+
+
+def noise_level(ledger: Ledger, given: float | None = None) -> float:
+    """Return the noise's standard deviation: as given, or estimated from repeated pulls of the same cells.
+
+    The variance within cells is pooled and shrunk towards the total variance, an upper bound, which decides when no
+    cell was seen twice.
+
+    >>> ledger = Ledger((2, 2)); ledger.add([(0, 0), (1, 1)], [1.0, 3.0])
+    >>> noise_level(ledger), noise_level(ledger, 0.5)
+    (1.0, 0.5)
+    """
+    if given is not None:
+        return given
+    within, freedom = ledger.repeats()
+    return math.sqrt((within + _SHRINKAGE * ledger.variance) / (freedom + _SHRINKAGE))
+
+
+class Observations(NamedTuple):
+    """What a sweep is fitted to.
+
+    ``tree`` holds the observed cells, sorted, with their precisions, in units of that of a single reward, and their
+    targets about ``centre``, each times its precision. ``squares`` is the sum over single rewards of their squares
+    about the centre, and ``rounds`` their number: what the noise variance is learned from.
+    """
+
+    tree: Tree
+    centre: float
+    squares: float
+    rounds: float
+
+
+class Likelihood(Protocol):
+    """What a chain needs to know of rewards."""
+
+    variance: float  # of a single reward about its mean, in units of which precisions are stated
+    learned: bool  # whether a sweep redraws the variance
+
+    def observe(self, ledger: Ledger, units: Units, model: Model, rng: np.random.Generator) -> Observations:
+        """Return what the next sweeps are fitted to, given the present draw."""
+        ...
+
+    def rewards(self, values: Floats) -> Floats:
+        """Return the mean rewards that belong to values of the tensor."""
+        ...
+
+    def values(self, rewards: Floats) -> Floats:
+        """Return the values of the tensor that belong to mean rewards."""
+        ...
+
+    def log_density(self, ledger: Ledger, values: Floats) -> float:
+        """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
+        ...
+
+
+@dataclass
+class Gaussian:
+    """Rewards with normal noise of one variance, which is known, or learned with a prior in units of the rewards.
+
+    >>> likelihood = Gaussian.from_prior(Units(0.0, 1.0), np.random.default_rng(0), known=0.25)
+    >>> likelihood.variance, likelihood.learned
+    (0.25, False)
+    """
+
+    variance: float
+    learned: bool
+    _cells: CellTree = field(default_factory=lambda: CellTree(), repr=False, compare=False)
+
+    @classmethod
+    def from_prior(cls, units: Units, rng: np.random.Generator, *, known: float | None = None) -> Self:
+        """Return the likelihood with a variance that is known, or drawn from its prior."""
+        if known is not None:
+            return cls(known, learned=False)
+        return cls(NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
+
+    def observe(self, ledger: Ledger, units: Units, model: Model, rng: np.random.Generator) -> Observations:
+        """Return counts and sums of rewards; they do not depend on the draw."""
+        tree = self._cells.weighed(ledger, ledger.totals, units.centre)
+        return Observations(tree, units.centre, units.squares, ledger.rounds)
+
+    def rewards(self, values: Floats) -> Floats:
+        """Return the values: they are mean rewards."""
+        return values
+
+    def values(self, rewards: Floats) -> Floats:
+        """Return the rewards."""
+        return rewards
+
+    def log_density(self, ledger: Ledger, values: Floats) -> float:
+        """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
+        squares = ledger.within.sum() + (ledger.counts * (values - ledger.means) ** 2).sum()
+        return -0.5 * (ledger.rounds * math.log(self.variance) + float(squares) / self.variance)
+
+    def state(self) -> dict[str, Any]:
+        """Return the likelihood as plain numbers."""
+        return {"variance": self.variance, "learned": self.learned}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the likelihood that :meth:`state` described."""
+        variance = check_positive(check_array(state["variance"], "the noise variance", ()).item(), "the noise variance")
+        return cls(variance, bool(state["learned"]))
+
+
+class CellTree:
+    """The sorted cells of a ledger as a tree, kept until there is a new cell."""
+
+    def __init__(self) -> None:
+        self._pattern: object = None
+        self._parts: tuple[Any, ...] = ()
+
+    def weighed(self, ledger: Ledger, totals: Floats, centre: float) -> Tree:
+        """Return the tree with the ledger's counts and with sums of rewards (n,) from which the centre is taken off."""
+        from tensorbandits.tensor._sweep_kernels import Tree, grow, weigh
+
+        order = ledger.order
+        if self._pattern is not ledger.pattern:
+            self._parts = grow(order, ledger.cells)
+            self._pattern = ledger.pattern
+        prefixes, groups, seconds, fibres, lasts = self._parts
+        return Tree(prefixes, groups, seconds, fibres, lasts, *weigh(order, ledger.counts, totals, centre))
