@@ -202,7 +202,8 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path):
         (["--environment", "paper:q=1"], "--environment paper:q=1: 'q' is no setting"),
         (["--baseline", "estr"], "--baseline is 'estr'; give one of the policies: thompson"),
         (["--backend", "spark"], "--backend is 'spark'"),
-        (["--address", "tcp://x:1"], "--address is 'tcp://x:1', but the backend is 'local'"),
+        (["--address", "tcp://x:1"], "--address is 'tcp://x:1', but the backend is 'local', which has none; name the"),
+        (["--policy", "elimination:rank=2", "--rounds", "1"], "with --rounds 1: --rounds"),
     ],
 )
 def test_wrong_options_get_one_clear_line(arguments, message, tmp_path):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 from tensorbandits.checks import check_installed
 
 
-def to_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+def to_frame(columns: Mapping[str, Any]) -> Any:
     """Return columns as a data frame: of pandas if it is installed, else of polars, else a pyarrow table.
 
     >>> to_frame({"model": ["rank 1"], "error": [0.5]}).shape

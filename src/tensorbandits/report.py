@@ -116,7 +116,7 @@ class Picture:
     """A figure: ``draw(path)`` writes it as PNG. ``name`` becomes the name of its file."""
 
     name: str
-    draw: Callable[[Path], None]
+    draw: Callable[[Path], object]
     caption: str
 
     def markdown(self) -> str:

@@ -1,11 +1,14 @@
 import subprocess
 import sys
+from dataclasses import replace
 
+import narwhals as nw
 import numpy as np
 import pytest
 from scipy import stats
 
 import tensorbandits as tb
+from tensorbandits import frames
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB
@@ -260,6 +263,77 @@ def test_unknown_names_are_refused(comparison):
 def test_a_baseline_without_regret_gives_no_ratio():
     runs = tuple(Run("e", name, 0, np.array([1]), np.array([x]), 1.0) for name, x in (("a", 0.0), ("b", 2.0)))
     assert all(np.isnan(row.ratio) for row in Comparison(runs).table(baseline="a"))
+
+
+AWKWARD = [
+    "usd_$_per_$_click",
+    "one $ only",
+    r"back\slash\$ \alpha",
+    "_hidden",
+    "two\nlines\tand a tab",
+    "emoji \N{PILE OF POO} \N{GRINNING FACE}",
+    "long " * 100,
+    "null \0 and \ud800 surrogate",
+    "{braces} ^caret_ %s & <b>",
+    "",
+]
+
+
+def test_names_of_any_letters_are_drawn_as_they_are(tmp_path):
+    runs = tuple(Run("e", name, i, np.array([1, 2]), np.array([1.0, 2.0 + i]), 1.0) for name in AWKWARD for i in (0, 1))
+    worlds = tuple(Run(name, "ucb", 0, np.array([1, 2]), np.array([1.0, 2.0]), 1.0) for name in AWKWARD[:8:3])
+    plot_regret(Comparison(worlds), tmp_path / "worlds.svg")
+    for suffix in ("png", "svg"):
+        figure = plot_regret(Comparison(runs), tmp_path / f"awkward.{suffix}", title=" ".join(AWKWARD))
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(shown) == len(AWKWARD)
+    for name, text in zip(AWKWARD[:4], shown):
+        assert text.strip().replace(r"\$", "$") == name
+
+
+def test_a_policy_with_an_underscore_or_with_a_name_like_another_is_in_the_legend():
+    names = ["_one", "x" * 100 + "a" + "y" * 100, "x" * 100 + "b" + "y" * 100]
+    runs = tuple(Run("e", name, 0, np.array([1, 2]), np.array([1.0, 2.0]), 1.0) for name in names)
+    assert len(plot_regret(Comparison(runs)).legends[0].get_texts()) == 3
+
+
+def test_a_figure_is_returned_and_drawn_into_axes_that_are_given(comparison, tmp_path):
+    from matplotlib.figure import Figure
+
+    assert len(plot_regret(comparison).axes) == 4
+    weak = Comparison(tuple(run for run in comparison.runs if run.environment == "weak"))
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_regret(weak, tmp_path / "both.png", "weak", axes=left) is figure
+    assert (len(left.lines), len(right.lines), left.get_title()) == (2, 0, "weak")
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["random", "ucb"]
+    with pytest.raises(ValueError, match="the comparison has 2; leave out axes"):
+        plot_regret(comparison, axes=right)
+    assert list(tmp_path.iterdir()) == [tmp_path / "both.png"]
+
+
+def test_results_are_shown_in_one_line(comparison):
+    trace = tb.simulate(VectorizedUCB(SHAPE), environment(0), 1000)
+    for value in (comparison, comparison.runs[0], trace, Comparison(()), replace(trace, rewards=np.zeros(0))):
+        assert len(repr(value)) < 150
+        assert "\n" not in repr(value)
+    assert repr(comparison).startswith("Comparison(16 runs of at most 700 rounds: policies 'random', 'ucb'")
+    many = Comparison(tuple(replace(comparison.runs[0], policy=str(i)) for i in range(500)))
+    assert "'7' and 492 more" in repr(many)
+
+
+@pytest.mark.parametrize("missing", [(), ("pandas",), ("pandas", "polars")])
+def test_results_become_data_frames_of_what_is_installed(comparison, missing, monkeypatch):
+    real = frames.find_spec
+    monkeypatch.setattr(frames, "find_spec", lambda name: None if name in missing else real(name))
+    frame = comparison.to_frame()
+    assert type(frame).__module__.split(".")[0] == ("pandas", "polars", "pyarrow")[len(missing)]
+    rows = nw.from_native(frame).rows(named=True)
+    assert len(rows) == sum(len(run.rounds) for run in comparison.runs)
+    assert list(rows[-1].values()) == ["weak", "ucb", 3, 700, comparison.runs[-1].final]
+    trace = tb.simulate(VectorizedUCB(SHAPE), environment(0), 5)
+    rows = nw.from_native(trace.to_frame()).rows()
+    assert rows[-1] == (5, *trace.cells[-1], trace.rewards[-1], trace.regret[-1])
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

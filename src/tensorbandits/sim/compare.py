@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorbandits.advice import Recommendation
 from tensorbandits.checks import check_count
+from tensorbandits.frames import to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
 from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job
@@ -34,6 +35,7 @@ __all__ = [
     "run_jobs",
 ]
 
+_SHOWN = 8  # names that are written out when a comparison is shown
 _POLICIES = "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed), 'thompson': 'thompson:rank=2'}"
 
 
@@ -66,6 +68,8 @@ class Comparison:
 
     >>> runs = [Run("small", "ucb", i, np.array([5, 10]), np.array([2.0, 3.0 + i]), 1e-5) for i in range(3)]
     >>> comparison = Comparison(tuple(runs))
+    >>> comparison
+    Comparison(3 runs of at most 10 rounds: policies 'ucb'; environments 'small')
     >>> comparison.table(baseline="ucb")[0].mean, comparison.table(baseline="ucb")[0].ratio
     (4.0, 1.0)
     >>> rounds, mean, half_width = comparison.curves("ucb")
@@ -81,6 +85,32 @@ class Comparison:
         """Return the last comparison that was run with this ``folder``."""
         runs = read_runs(folder)
         return cls(tuple(runs), kept=len(runs))
+
+    def __repr__(self) -> str:
+        longest = max((int(run.rounds[-1]) for run in self.runs), default=0)
+        return (
+            f"Comparison({len(self.runs)} runs of at most {longest:,} rounds: "
+            f"policies {_listed(self.policies)}; environments {_listed(self.environments)})"
+        )
+
+    def to_frame(self) -> Any:
+        """Return a row per point that was kept of each run: environment, policy, replication, round and regret.
+
+        A data frame of pandas if that is installed, else of polars, else a pyarrow table.
+
+        >>> Comparison((Run("small", "ucb", 0, np.array([5, 10]), np.array([2.0, 3.0]), 1e-5),)).to_frame().shape
+        (2, 5)
+        """
+        points = [(run, at) for run in self.runs for at in range(len(run.rounds))]
+        return to_frame(
+            {
+                "environment": [run.environment for run, _ in points],
+                "policy": [run.policy for run, _ in points],
+                "replication": [run.replication for run, _ in points],
+                "round": [int(run.rounds[at]) for run, at in points],
+                "regret": [float(run.regret[at]) for run, at in points],
+            }
+        )
 
     @cached_property
     def environments(self) -> list[str]:
@@ -280,6 +310,12 @@ def _check_name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"the name {name!r} is no string; name policies and environments by strings")
     return name
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names in words."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(map(repr, names[:_SHOWN])) or "none") + more
 
 
 def _finals(runs: Sequence[Run]) -> Floats:

@@ -75,6 +75,10 @@ class Run:
     regret: Floats
     seconds: float
 
+    def __repr__(self) -> str:
+        last = f"rounds={int(self.rounds[-1])}, final={self.final:.6g}" if len(self.rounds) else "rounds=0"
+        return f"Run({self.environment!r}, {self.policy!r}, replication={self.replication}, {last})"
+
     @property
     def final(self) -> float:
         """The cumulative regret after the last round."""

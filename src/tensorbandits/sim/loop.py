@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ class Trace:
     is cumulative and free of noise; ``seconds`` is the time spent inside the policy, in ask and tell.
 
     >>> trace = Trace(np.array([[0, 1]]), np.array([0.5]), np.array([0.25]), 1e-6)
-    >>> len(trace), trace.microseconds
-    (1, 1.0)
+    >>> trace
+    Trace(rounds=1, regret=0.25, microseconds=1)
     """
 
     cells: NDArray[np.int64]
@@ -33,6 +34,24 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Trace(rounds=0)"
+        return f"Trace(rounds={len(self)}, regret={self.regret[-1]:.6g}, microseconds={self.microseconds:.3g})"
+
+    def to_frame(self) -> Any:
+        """Return a row per round: the level of each mode, the reward and the cumulative regret.
+
+        A data frame of pandas if that is installed, else of polars, else a pyarrow table.
+
+        >>> Trace(np.array([[0, 1]]), np.array([0.5]), np.array([0.25]), 1e-6).to_frame().shape
+        (1, 5)
+        """
+        from tensorbandits.frames import to_frame
+
+        modes = {f"mode_{j}": self.cells[:, j] for j in range(self.cells.shape[1])}
+        return to_frame({"round": np.arange(1, len(self) + 1), **modes, "reward": self.rewards, "regret": self.regret})
 
     @property
     def microseconds(self) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from tensorbandits.sim.compare import Comparison
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 Quantity = Literal["cumulative", "per round"]
@@ -32,6 +34,7 @@ _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the l
     (0, (6, 1.5, 1, 1.5, 1, 1.5)),
 )
 _BAND = 4  # replications from which a band is drawn; with fewer, Student's is as wide as the figure
+_NARROW = 25  # letters of a name, for each panel beside another, with which three names fit beside each other
 _WINDOWS = 24  # over which regret per round is averaged, of equal length on a logarithmic axis
 
 
@@ -66,13 +69,18 @@ class Panel:
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
 
 
-def as_written(words: str) -> str:
+def as_written(words: str, longest: int = 60) -> str:
     r"""Return words that matplotlib shows as they are: dollars are no formula, and a leading underscore hides nothing.
 
-    >>> print(as_written("usd_$_per_$_click") + as_written("_name"))
-    usd_\$_per_\$_click _name
+    What cannot be printed, such as the end of a line, becomes a space; the middle of very long words is left out.
+
+    >>> print(as_written("usd_$_per_$_click") + as_written("_name") + as_written(" a long\nname", 6))
+    usd_\$_per_\$_click _name a …me
     """
-    plain = words.replace("$", r"\$")
+    plain = "".join(letter if letter.isprintable() else " " for letter in words)
+    if len(plain) > longest:
+        plain = f"{plain[: longest // 2]}…{plain[len(plain) - (longest - 1) // 2 :]}"
+    plain = plain.replace("$", r"\$")
     return f" {plain}" if plain.startswith("_") else plain
 
 
@@ -90,20 +98,25 @@ def band_words(*comparisons: Comparison) -> str:
     return f"without confidence bands, which need {_BAND} replications"
 
 
-def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = "") -> None:
-    """Write a figure of mean cumulative regret with 95 % confidence bands; the suffix says PNG or SVG.
+def plot_regret(
+    comparison: Comparison, path: str | PathLike[str] | None = None, title: str = "", *, axes: Axes | None = None
+) -> Figure:
+    """Return a figure of mean cumulative regret with 95 % confidence bands, and write it if a path is given.
 
-    Bands are drawn from 4 replications on. One row of panels per environment: a linear scale on the left, and a
-    logarithmic one on the right, where low curves can be told apart.
+    The suffix of the path says PNG or SVG. Bands are drawn from 4 replications on. One row of panels per environment: a
+    linear scale on the left, and a logarithmic one on the right, where low curves can be told apart. With ``axes`` the
+    linear panel alone is drawn into these, for a comparison of one environment.
 
     >>> import tempfile, pathlib
     >>> from tensorbandits.sim.compare import Run
     >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(3))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     plot_regret(Comparison(runs), pathlib.Path(folder, "regret.png"))
-    ...     pathlib.Path(folder, "regret.png").stat().st_size > 10_000
-    True
+    ...     figure = plot_regret(Comparison(runs), pathlib.Path(folder, "regret.png"))
+    ...     pathlib.Path(folder, "regret.png").stat().st_size > 10_000, len(figure.axes)
+    (True, 2)
     """
+    if axes is not None:
+        return _plot_into(axes, comparison, path, title)
     several = len(comparison.environments) > 1
     rows = [
         [
@@ -112,29 +125,44 @@ def plot_regret(comparison: Comparison, path: str | PathLike[str], title: str = 
         ]
         for environment in comparison.environments
     ]
-    plot_panels(rows, path, title)
+    return plot_panels(rows, path, title)
+
+
+def _plot_into(axes: Axes, comparison: Comparison, path: str | PathLike[str] | None, title: str) -> Figure:
+    if len(comparison.environments) != 1:
+        raise ValueError(
+            f"axes show one environment, the comparison has {len(comparison.environments)}; leave out axes, or give "
+            "Comparison(runs) with the runs of one"
+        )
+    panel = Panel(comparison, comparison.environments[0], title)
+    lines = _draw(panel, {name: (i, i) for i, name in enumerate(panel.names)}, axes)
+    axes.legend(list(lines.values()), list(map(as_written, lines)), frameon=False, handlelength=4)
+    figure = cast("Figure", axes.get_figure(root=True))
+    if path is not None:
+        _write(figure, path)
+    return figure
 
 
 def plot_panels(
     rows: Sequence[Sequence[Panel]],
-    path: str | PathLike[str],
+    path: str | PathLike[str] | None = None,
     title: str = "",
     *,
     separate: bool = False,
     looks: Mapping[str, tuple[int, int]] | None = None,
-) -> None:
-    """Write a figure with a grid of panels and one legend; a policy looks the same in all of them.
+) -> Figure:
+    """Return, and write, a figure with a grid of panels and one legend; a policy looks the same in all of them.
 
     With ``separate`` each panel has a legend of its own, for panels that have no policy in common. ``looks`` may say
     which colour and line style each policy has, by number, so that it looks the same in several figures.
     """
     check_installed("drawing a figure", "matplotlib")
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as NewFigure  # none of pyplot's: nobody has to close it
 
     columns = max(len(row) for row in rows)
     names = list(dict.fromkeys(name for row in rows for panel in row for name in panel.names))
     lines = 0 if separate else -(-len(names) // 3)
-    figure = Figure(figsize=(5.5 * columns, 4.3 * len(rows) + 0.5 + 0.25 * lines), layout="constrained")
+    figure = NewFigure(figsize=(5.5 * columns, 4.3 * len(rows) + 0.5 + 0.25 * lines), layout="constrained")
     grid = figure.subplots(len(rows), columns, squeeze=False)
     handles: dict[str, Artist] = {}
     for panels, axes_row in zip(rows, grid, strict=True):
@@ -142,26 +170,41 @@ def plot_panels(
             axes.set_visible(False)
         for panel, axes in zip(panels, axes_row, strict=False):
             some = panel.names if separate else names
-            _draw(panel, looks or {name: (i, i) for i, name in enumerate(some)}, axes)
-            handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            drawn = _draw(panel, looks or {name: (i, i) for i, name in enumerate(some)}, axes)
+            handles |= drawn
             if separate:
-                axes.legend(frameon=False, handlelength=4)
+                axes.legend(list(drawn.values()), list(map(as_written, drawn)), frameon=False, handlelength=4)
     if not separate:
+        shown = list(map(as_written, handles))
+        columns = 3 if max(map(len, shown), default=0) <= _NARROW * columns else 1
         figure.legend(
-            list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False, handlelength=4
+            list(handles.values()), shown, loc="outside lower center", ncols=columns, frameon=False, handlelength=4
         )
     if title:
-        figure.suptitle(as_written(title), fontsize=12)
-    figure.savefig(path, dpi=150)
+        figure.suptitle(as_written(title, longest=150), fontsize=12)
+    if path is not None:
+        _write(figure, path)
+    return figure
 
 
-def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> None:
+def _write(figure: Figure, path: str | PathLike[str]) -> None:
+    """Write a figure; a letter that no font here has is drawn as a box, which is no reason to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(path, dpi=150)
+
+
+def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> dict[str, Artist]:
+    """Draw a panel and return the line of each policy."""
+    lines: dict[str, Artist] = {}
     for policy in panel.names:
         rounds, mean, half = panel.curve(policy)
         colour, style = COLOURS[looks[policy][0] % len(COLOURS)], _STYLES[looks[policy][1] % len(_STYLES)]
         if panel.scale != "linear":
             mean = np.where(mean > 0, mean, np.nan)  # 0 has no logarithm
-        axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=as_written(policy), zorder=3)
+        (lines[policy],) = axes.plot(
+            rounds, mean, color=colour, linestyle=style, linewidth=1.8, label=as_written(policy), zorder=3
+        )
         if len(panel.comparison.select(policy, panel.environment)) >= _BAND:
             low = np.maximum(mean - half, 1e-3 * mean)  # a band that reaches below 0 has no logarithm
             axes.fill_between(rounds, low, mean + half, color=colour, alpha=0.18, linewidth=0)
@@ -184,6 +227,7 @@ def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> Non
     axes.set_title(as_written(panel.title), fontsize=10)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+    return lines
 
 
 def _limits(panel: Panel) -> tuple[float, float]:
