@@ -7,6 +7,7 @@ puts away what it started.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 import threading
@@ -49,7 +50,11 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
         )
         runs = None
         try:
-            with _deaf_children() if local and where.n_jobs not in (None, 1) else nullcontext():
+            with (
+                _deaf_children(signal.SIGINT, signal.SIGTERM)
+                if local and where.n_jobs not in (None, 1)
+                else nullcontext()
+            ):
                 runs = parallel(calls)
             for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
                 yield run
@@ -99,7 +104,20 @@ def _run_far(job: Job, versions: dict[str, str], source: str) -> Run:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _quiet(*names: str) -> Iterator[None]:
+    """Let the logs of libraries not tell of what we end ourselves, except what is critical."""
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextmanager
+def _deaf_children(*signals: signal.Signals) -> Iterator[None]:
     """Let processes that are started in here not hear the signals that end a program, from their first moment on.
 
     A terminal sends them to every process of a program, and a worker that is still importing would answer with a
@@ -111,7 +129,7 @@ def _deaf_children() -> Iterator[None]:
         return
     for tracker in ("multiprocessing", "joblib.externals.loky.backend"):  # whose start would lift what is blocked
         import_module(f"{tracker}.resource_tracker").ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
@@ -174,12 +192,12 @@ def _dask_client(where: Where) -> Iterator[Any]:
         except ValueError:
             from joblib import cpu_count
 
-            processes = where.most or cpu_count()
-            with (
-                distributed.LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=":0") as cluster,
-                distributed.Client(cluster, set_as_default=False) as client,
-            ):
-                yield client
+            how = {"n_workers": where.most or cpu_count(), "threads_per_worker": 1, "dashboard_address": ":0"}
+            with _quiet("distributed", "tornado"):
+                with _deaf_children(signal.SIGINT):  # not SIGTERM, by which Dask itself ends its workers
+                    cluster = distributed.LocalCluster(**how, silence_logs=logging.CRITICAL)
+                with cluster, distributed.Client(cluster, set_as_default=False) as client:
+                    yield client
         else:
             yield client
         return
