@@ -33,20 +33,25 @@ def source_digest(module: str = _JOBS) -> str:
         return _source_digest(module)
 
 
-def modules_below(module: str = _JOBS) -> list[str]:
+def modules_below(module: str = _JOBS) -> tuple[str, ...]:
     """Return the modules of the package whose code a module depends on, itself among them.
 
     >>> "tensorbandits.policies.thompson" in modules_below(), "tensorbandits.sim.plots" in modules_below()
     (True, False)
     """
     with _reading:
-        found, waiting = set[str](), [module]
-        while waiting:
-            name = waiting.pop()
-            if name not in found and _file(name) is not None:
-                found.add(name)
-                waiting.extend(_imports(name))
-        return sorted(found)
+        return _modules_below(module)
+
+
+@functools.cache
+def _modules_below(module: str) -> tuple[str, ...]:
+    found, waiting = set[str](), [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and _file(name) is not None:
+            found.add(name)
+            waiting.extend(_imports(name))
+    return tuple(sorted(found))
 
 
 @functools.cache
@@ -70,7 +75,6 @@ def _file(module: str) -> Any:
     return None
 
 
-@functools.cache
 def _imports(module: str) -> list[str]:
     """What may be modules of the package among the names that a module imports, wherever it does."""
     file = _file(module)
