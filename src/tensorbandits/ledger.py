@@ -352,9 +352,18 @@ class Ledger:
 
     @classmethod
     def of(
-        cls, shape: Sequence[int], cells: ArrayLike, counts: ArrayLike, totals: ArrayLike, squares: ArrayLike
+        cls,
+        shape: Sequence[int],
+        cells: ArrayLike,
+        counts: ArrayLike,
+        totals: ArrayLike,
+        squares: ArrayLike,
+        within: ArrayLike | None = None,
     ) -> Self:
         """Return the ledger of cells (n, d), each once, whose rewards are added up already: counts, sums, squares.
+
+        ``within`` are the sums of squares about each cell's mean, where they are known. Worked out from the others,
+        they are lost when the mean is far larger than the spread.
 
         >>> Ledger.of((2, 3), [(0, 1), (1, 2)], [2, 1], [3.0, 5.0], [5.0, 25.0])
         Ledger(shape=(2, 3), cells=2, rounds=3)
@@ -364,9 +373,9 @@ class Ledger:
         N, Y, Q = (check_array(values, name, (n,)) for name, values in named.items())
         if not (N > 0).all():
             raise ValueError("counts that are not above 0 were given; leave out the cells that have no reward")
-        within = np.maximum(Q - Y * (Y / N), 0.0)
+        E = np.maximum(Q - Y * (Y / N), 0.0) if within is None else check_array(within, "within", (n,))
         counters = {"log_faded": 0.0, "received": float(N.sum()), "fadings": 0, "version": 1}
-        sums = np.array([N, Y, Q, within, Y / N])
+        sums = np.array([N, Y, Q, E, Y / N])
         return cls.from_state({"shape": shape, "cells": cells, "sums": sums} | counters)
 
     def state(self) -> dict[str, Any]:

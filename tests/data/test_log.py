@@ -116,6 +116,29 @@ def test_float_rewards_agree_up_to_rounding(engine):
 
 
 @every_engine
+def test_the_spread_within_cells_survives_a_large_mean(engine):
+    """Sums of squares about 0 would lose it: 1 beside (1e9)^2 = 1e18."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 3, (2, 4_000))
+    noise = rng.standard_normal(4_000)
+    log = from_log(ENGINES[engine](pa.table({"a": a, "b": b, "r": 1e9 + 5 * a + noise})), ["a", "b"], "r")
+    for ledger in (log.ledger, *log.split()):
+        within, freedom = ledger.repeats()
+        assert within / freedom == pytest.approx(1.0, rel=0.1)
+    direct = tb.Ledger((3, 3))
+    direct.add(np.column_stack([a, b]), 1e9 + 5 * a + noise)
+    assert log.ledger.repeats()[0] == pytest.approx(direct.repeats()[0], rel=1e-3)
+
+
+@every_engine
+@pytest.mark.parametrize("wrong", [1e101, -1e120, 1e-101, float("inf")])
+def test_rewards_of_impossible_size_are_found(engine, wrong):
+    table = pa.table({"a": [0, 1, 0, 1, 1], "b": [0, 0, 1, 1, 0], "r": [1.0, 0.0, -1.0, wrong, -wrong]})
+    with pytest.raises(ValueError, match=r"column 'r' is .* in row 3 .*from 1e-100 to 1e100"):
+        from_log(ENGINES[engine](table), ["a", "b"], "r")
+
+
+@every_engine
 def test_levels_are_in_natural_order(engine):
     log = from_log(ENGINES[engine](pa.table(events())), ["station", "line", "time:weekday", "time:month"], "reward")
     assert log.levels == (

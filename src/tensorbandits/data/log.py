@@ -142,8 +142,9 @@ class Log:
             first = rng.multivariate_hypergeometric(counts, size, method="marginals")
         else:  # a coin for each reward: the sizes of the parts vary a little
             first = rng.binomial(counts, fraction)
+        mean, ones = float(counts @ values) / total, np.ones(len(values))
         train, held_out = (
-            _ledger(self.shape, cells, np.array([part, part * values, part * values**2]))
+            _ledger(self.shape, cells, part * np.array([ones, values, values**2, (values - mean) ** 2]), mean)
             for part in (first, counts - first)
         )
         return train, held_out
@@ -216,14 +217,14 @@ def from_log(
         for mode, keys in zip(source.modes, groups.keys, strict=True)
     ]
     lookups, levels = (tuple(part) for part in zip(*found, strict=True))
-    squares = numbers["square" if trials is None else "total"]
-    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, kept)
-    dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[3].sum())}
+    squares, about = (numbers[name] if trials is None else numbers["total"] for name in ("square", "about"))
+    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept)
+    dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[4].sum())}
     if not sums[0].any():
         raise ValueError(f"no reward is left of the log's {rows:,} rows (left out: {dropped}); keep more levels")
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
-        ledger=_ledger(tuple(map(len, levels)), cells, sums[:3]),
+        ledger=_ledger(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
         reward=reward,
         trials=trials,
         rows=rows,
@@ -242,10 +243,8 @@ def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:
             f"{', '.join(repr(mode.column) for mode in source.modes)}, {source.reward!r}"
             f"{f' or {source.trials!r}' if source.trials else ''}, so that none is left; check the columns"
         )
-    sums = np.array([groups.numbers[name] for name in ("total", "square", "trials") if name in groups.numbers])
-    fine = np.isfinite(sums).all(axis=0)
-    if source.trials is not None:
-        fine &= groups.numbers["wrong"] == 0
+    fine = np.isfinite([groups.numbers[name] for name in ("total", "trials") if name in groups.numbers]).all(axis=0)
+    fine &= groups.numbers["wrong"] == 0
     if not fine[kept > 0].all():
         raise source.wrong_row()
 
@@ -284,8 +283,13 @@ def _gather(groups: Groups, lookups: Sequence[dict[Any, int]], *numbers: Floats)
     return cells[order], stacked[:, order]
 
 
-def _ledger(shape: Cell, cells: Ints, sums: Floats) -> Ledger:
-    """Return the ledger of sums (3, m) over cells (m, d), which are sorted and may occur several times."""
+def _ledger(shape: Cell, cells: Ints, sums: Floats, centre: float) -> Ledger:
+    """Return the ledger of sums (4, m) over cells (m, d), which are sorted and may occur several times.
+
+    The sums are counts, totals, squares, and squares about the centre.
+    """
     cells, sums = cells[sums[0] > 0], sums[:, sums[0] > 0]
     starts = np.flatnonzero(np.r_[True, (cells[1:] != cells[:-1]).any(axis=1)])
-    return Ledger.of(shape, cells[starts], *np.add.reduceat(sums, starts, axis=1))
+    N, Y, Q, about = np.add.reduceat(sums, starts, axis=1)
+    within = np.maximum(about - (Y - centre * N) ** 2 / N, 0.0)
+    return Ledger.of(shape, cells[starts], N, Y, Q, within)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import LARGEST_REWARD, check_installed
+from tensorbandits.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 
 if TYPE_CHECKING:
@@ -95,11 +95,26 @@ class Source:
         reward = self._number(self.reward)
         if self.trials is None:
             frame = self.frame.select(*keys, reward.alias("reward"))
-            return frame.with_columns((nw.col("reward") * nw.col("reward")).alias("square"))
+            value = nw.col("reward")
+            off = value - self.centre
+            return frame.with_columns(
+                (value * value).alias("square"),
+                (off * off).alias("about"),
+                _wrong_reward(value).cast(nw.Int64()).alias("wrong"),
+            )
         frame = self.frame.select(*keys, reward.alias("reward"), self._number(self.trials).alias("trials"))
         both = ~nw.col("reward").is_null() & ~nw.col("trials").is_null()
         frame = frame.with_columns(nw.when(both).then(nw.col(name)).alias(name) for name in ("reward", "trials"))
         return frame.with_columns(self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"))
+
+    @cached_property
+    def centre(self) -> float:
+        """A reward of the log, about which squares are summed, as those about 0 lose a spread far below the mean."""
+        import narwhals as nw
+
+        rewards = self.frame.select(self._number(self.reward).alias("reward")).filter(~nw.col("reward").is_null())
+        first = _floats(_collected(rewards.head(1))["reward"])
+        return float(first[0]) if len(first) and abs(first[0]) <= LARGEST_REWARD else 0.0
 
     def _wrong_trials(self, reward: str, trials: str) -> nw.Expr:
         """Say which rows cannot be that many successes of that many trials."""
@@ -113,13 +128,14 @@ class Source:
         return wrong
 
     def cells(self) -> Groups:
-        """Return one row per observed cell: ``rows``, ``kept``, ``total``, and ``square`` or ``trials`` and ``wrong``.
+        """Return one row per observed cell: ``rows``, ``kept``, ``total``, ``wrong``, and what depends on trials.
 
+        These are ``trials``, or ``square`` and ``about``, the sum of squares about the centre.
         The one pass over the log: what would show values that cannot be used is summed along.
         """
         import narwhals as nw
 
-        sums = ("square",) if self.trials is None else ("trials", "wrong")
+        sums = ("wrong", "square", "about") if self.trials is None else ("wrong", "trials")
         grouped = self._prepared.group_by(*self._keys, drop_null_keys=False).agg(
             nw.len().alias("rows"),
             nw.col("reward").count().alias("kept"),
@@ -171,7 +187,7 @@ class Source:
         import narwhals as nw
 
         columns = [self.reward, *filter(None, [self.trials])]
-        condition = ~(nw.col(columns[0]).cast(nw.Float64()).abs() <= LARGEST_REWARD)
+        condition = _wrong_reward(nw.col(columns[0]).cast(nw.Float64()))
         if self.trials is not None:
             condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= LARGEST_REWARD)
             condition = condition | self._wrong_trials(self.reward, self.trials)
@@ -263,6 +279,12 @@ def _check_number(source: Source, column: str, what: str) -> None:
     raise TypeError(
         f"the {what} column {column!r} is of type {kind}{found}; convert the column to numbers before reading the log"
     )
+
+
+def _wrong_reward(value: nw.Expr) -> nw.Expr:
+    """Say which rewards are infinite, or of a size that cannot be squared."""
+    size = value.abs()
+    return (size > LARGEST_REWARD) | ((size > 0.0) & (size < SMALLEST_REWARD))  # false for NaN
 
 
 def _numbered(frame: Frame, name: str) -> Frame | None:
