@@ -19,12 +19,11 @@ from tensorbandits.sim.where import Where
 
 
 class Random(Policy):
-    def _choose(self, levels):
-        fixed = self._fixed(levels)
-        return tuple(fixed.get(j, int(self._rng.integers(size))) for j, size in enumerate(self.shape))
+    def _choose(self, query, rng):
+        return query.cell(int(rng.choice(query.arms())))
 
-    def _best(self, levels):
-        return self._choose(levels)
+    def _best(self, query):
+        return self._choose(query, self._rng)
 
     def _estimate(self, cells):
         return np.zeros(len(cells))

@@ -207,7 +207,7 @@ def favourite():
     return CELL
 
 class Fixed(tb.VectorizedUCB):
-    def _choose(self, levels):
+    def _choose(self, query, rng):
         return favourite()
 """
     regrets = []

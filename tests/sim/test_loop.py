@@ -15,16 +15,15 @@ class Scripted(Policy):
         self.cells = list(cells)
         self.asked, self.told = [], []
 
-    def _choose(self, levels):
-        self.asked.append(levels)
+    def _choose(self, query, rng):
+        self.asked.append(query.levels)
         decided = iter(self.cells[len(self.asked) - 1])
-        fixed = self._fixed(levels)
-        return tuple(fixed[j] if j in fixed else next(decided) for j in range(len(self.shape)))
+        return tuple(next(decided) if level < 0 else level for level in query.fixed.tolist())
 
-    def _observe(self, cell, reward):
-        self.told.append((cell, reward))
+    def _observe(self, cell, count, total, note):
+        self.told.append((cell, total))
 
-    def _best(self, levels):
+    def _best(self, query):
         return (0,) * len(self.shape)
 
     def _estimate(self, cells):
