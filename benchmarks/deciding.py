@@ -31,7 +31,7 @@ def plan(quick: bool) -> list[Settings]:
         {"task": "decide", "policy": record.name, "p": p, "rounds": rounds, "timed": timed}
         for p in MOST
         for record in records()
-        if hasattr(record.kind, "decide") and record.refusal((p, p, p), RANK) is None
+        if record.refusal((p, p, p), RANK) is None
     ]
     return [*decisions, {"task": "restricted", "rank": RANK, "rules": rules, "size": restricted.SIZE, "seed": 0}]
 

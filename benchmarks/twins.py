@@ -20,9 +20,11 @@ from tests.plain.policies import plain
 from tests.plain.sweep import PlainChain, row_by_row
 
 import tensorbandits as tb
+from tensorbandits.checks import resolve_rank
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
-from tensorbandits.policies.subspace import noise_level
+from tensorbandits.policies.exploration import Exploration
 from tensorbandits.tensor.completion import Completion, CompletionInfo, _leading, _weigh, choose_rank
+from tensorbandits.tensor.likelihood import noise_level
 
 DENSE_CELLS = 8_000  # a matrix over all of them takes 512 MB
 
@@ -41,30 +43,34 @@ def sampling(policy: Any, rows: Callable[..., Any] = row_by_row) -> Any:
     return twin
 
 
-class PlainEpochGreedy(TensorEpochGreedy):
-    """Epoch-greedy whose completions are plain NumPy from the spectral start, and whose best cell is looked for."""
+class PlainExploration(Exploration):
+    """Explored rewards that are completed in plain NumPy, from the spectral start."""
 
-    def _completion(self):
-        if self._fit is None:
-            self._fit = self._complete(self.explored, self.rank)
-        return self._fit
-
-    def _complete(self, ledger, rank, init=None):
-        mean = float(ledger.totals.sum() / ledger.rounds) if self.centre and len(ledger) else 0.0
-        ranks = choose_rank(ledger, centre=mean) if rank == "auto" else self._rank
+    def complete(self, ledger, rank, *, centre, init=None):
+        mean = float(ledger.totals.sum() / ledger.rounds) if centre and len(ledger) else 0.0
+        ranks = resolve_rank(rank, self.shape) or choose_rank(ledger, centre=mean)
         draws = _weigh(ledger, None, mean)
         start = [_leading(draws, j, r)[1] for j, r in enumerate(ranks)]
         core, factors = iterate(draws.cells, draws.values, start, ranks)
         return Completion(core, tuple(factors), mean, CompletionInfo(tuple(ranks), 0, (), True))
 
-    def _best(self, levels):
-        full = self._completion().full()
+
+class PlainEpochGreedy(TensorEpochGreedy):
+    """Epoch-greedy whose completions start anew each time, and whose best cell is looked for."""
+
+    def _completion(self):
+        if self._fit is None:
+            self._fit = self._exploration.complete(self.explored, self.rank, centre=self.centre)
+        return self._fit
+
+    def _best_of(self, fit, query):
+        full = fit.full()
         return tuple(int(i) for i in np.unravel_index(int(full.argmax()), full.shape))
 
 
 def epoch_greedy(policy: Any) -> PlainEpochGreedy:
     twin = copy.deepcopy(policy)
-    twin.__class__ = PlainEpochGreedy
+    twin.__class__, twin._exploration.__class__ = PlainEpochGreedy, PlainExploration
     return twin
 
 

@@ -83,7 +83,7 @@ class Ledger:
         self._log_faded = 0.0
         self._sorted: list[Cell] = []  # cells in order of their levels, as far as `order` has looked
         self._order = np.zeros(16, dtype=np.int64)  # and their positions
-        self._pattern = object()
+        self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
     def add(self, cells: ArrayLike, rewards: ArrayLike) -> None:
         """Add one observation (a cell and a number) or many (an (n, d) array and n numbers).
@@ -183,7 +183,6 @@ class Ledger:
             self._cells[at] = cell
             self._sums[_A, at] = first
             self._position[cell] = at
-            self._pattern = object()
         return at
 
     @property
@@ -195,11 +194,6 @@ class Ledger:
     def received(self) -> float:
         """The number of rewards ever taken in, however much they have faded since."""
         return self._received
-
-    @property
-    def pattern(self) -> object:
-        """Something that is another thing whenever a cell was seen for the first time."""
-        return self._pattern
 
     @property
     def log_faded(self) -> float:
@@ -234,8 +228,15 @@ class Ledger:
     @property
     def within(self) -> NDArray[np.float64]:
         """The sum of squares of each observed cell's rewards about their mean, shape (n,)."""
-        N, Y, _, E, a = self._sums[:, : len(self._position)]
-        return np.asarray(np.maximum(E - (Y - a * N) ** 2 / N, 0.0))
+        if self._within[0] != self._version:
+            N, Y, _, E, a = self._sums[:, : len(self._position)]
+            self._within = (self._version, np.maximum(E - (Y - a * N) ** 2 / N, 0.0))
+        return self._within[1]
+
+    @property
+    def table(self) -> NDArray[np.float64]:
+        """``N, Y, Q, E, a`` as rows, shape (5, n or more), with room for more cells; for compiled code."""
+        return self._sums
 
     @property
     def rounds(self) -> float:

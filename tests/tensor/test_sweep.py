@@ -8,7 +8,7 @@ from tests.plain import sweep as plain
 
 from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
-from tensorbandits.tensor.likelihood import CellTree, Observations
+from tensorbandits.tensor.likelihood import Observations
 from tensorbandits.tensor.sweep import Model, sweep
 
 SIZES = {1: 9, 2: 7, 3: 5, 4: 4, 5: 3}  # largest mode by order, so that the plain twin stays quick
@@ -37,7 +37,7 @@ def problems(draw):
 def observed(ledger, prior, model, offset_precision):
     """What a sweep is fitted to: about the prior's offset, or about the model's if that stays."""
     centre = model.offset if offset_precision is None else prior.offset
-    return Observations(CellTree().weighed(ledger, ledger.totals, centre), centre, 0.0, ledger.rounds)
+    return Observations.of(ledger, ledger.totals, centre)
 
 
 def random_model(shape, rank, rng):

@@ -24,7 +24,7 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
-from tensorbandits.tensor.likelihood import CellTree, Observations, Units
+from tensorbandits.tensor.likelihood import Observations, Units
 from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
@@ -89,7 +89,6 @@ class EnsembleOracle:
         self.core_ridge = policy.core_ridge
         self.sweeps = policy.sweeps
         self._priors = policy.prior_variance, policy.prior_mean
-        self._cells = CellTree()
         self._size(shape, rank)
         self.members: dict[int, Member] = {}
         self._last: Model | None = None
@@ -164,7 +163,7 @@ class EnsembleOracle:
     ) -> None:
         """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given sums of perturbed rewards."""
         centre = prior.offset if self.intercept else model.offset
-        observations = Observations(self._cells.weighed(ledger, perturbed, centre), centre, 0.0, ledger.rounds)
+        observations = Observations.of(ledger, perturbed, centre)
         sweep(
             *(model, prior, self._precision, observations, self._no_noise),
             variance=variance,

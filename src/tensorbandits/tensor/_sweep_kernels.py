@@ -70,18 +70,22 @@ class Prior(NamedTuple):
 
 
 @kernel
-def measure(counts: Floats, totals: Floats, within: Floats) -> tuple[float, float, float]:
-    """Return the mean over cells of their mean reward, that of the square about it, and the sum of squares about it."""
+def measure(table: Floats, n: int) -> tuple[float, float, float]:
+    """Return the mean over n cells of their mean reward, that of the square about it, and the sum of squares about it.
+
+    ``table`` is a ledger's: counts, sums and squares of rewards, then their squares about the rewards in the last row.
+    """
     centre, square, squares = 0.0, 0.0, 0.0
-    for c in range(len(counts)):
-        centre += totals[c] / counts[c]
-    centre /= len(counts)
-    for c in range(len(counts)):
-        deviation = totals[c] / counts[c] - centre
-        about = within[c] + counts[c] * deviation * deviation
-        square += about / counts[c]
+    for c in range(n):
+        centre += table[1, c] / table[0, c]
+    centre /= n
+    for c in range(n):
+        N, mean = table[0, c], table[1, c] / table[0, c]
+        shift, deviation = mean - table[4, c], mean - centre
+        about = max(table[3, c] - N * shift * shift, 0.0) + N * deviation * deviation
+        square += about / N
         squares += about
-    return centre, square / len(counts), squares
+    return centre, square / n, squares
 
 
 @kernel
@@ -96,23 +100,13 @@ def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: 
 
 
 @kernel
-def weigh(order: Ints, counts: Floats, totals: Floats, centre: float) -> tuple[Floats, Floats]:
-    """Return counts and sums of rewards in order of the sorted cells, with ``centre`` taken off every reward."""
-    N, Y = np.empty(len(order)), np.empty(len(order))
-    for c in range(len(order)):
-        at = order[c]
-        N[c] = counts[at]
-        Y[c] = totals[at] - centre * counts[at]
-    return N, Y
-
-
-@kernel
-def grow(order: Ints, cells: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """Return the first five parts of the tree of the cells (n, d), sorted as ``order`` says."""
+def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: float) -> Tree:
+    """Return the tree of the cells (n, d), sorted as ``order`` says, with ``centre`` taken off every target."""
     n, d = cells.shape
     prefixes = np.empty((n, max(d - 2, 0)), dtype=np.int64)
     groups, fibres = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
     seconds, lasts = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    N, Y = np.empty(n), np.empty(n)
     g, f = 0, 0
     for c in range(n):
         at = order[c]
@@ -131,8 +125,10 @@ def grow(order: Ints, cells: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
             fibres[f] = c
             f += 1
         lasts[c] = cells[at, d - 1]
+        N[c] = precision[at]
+        Y[c] = target[at] - centre * precision[at]
     groups[g], fibres[f] = f, n
-    return prefixes[:g], groups[: g + 1], seconds[:f], fibres[: f + 1], lasts
+    return Tree(prefixes[:g], groups[: g + 1], seconds[:f], fibres[: f + 1], lasts, N, Y)
 
 
 # Solving.
@@ -514,7 +510,10 @@ def redraw_scales(core: Floats, numbers: Floats, flags: int, gammas: Floats, A: 
 
 @kernel
 def sweeps(
-    tree: Tree,
+    order: Ints,
+    cells: Ints,
+    precision: Floats,
+    target: Floats,
     dims: Ints,
     static: Static,
     rows: Floats,
@@ -532,6 +531,7 @@ def sweeps(
     standard gamma variates. The lines of ``kept`` take rows, core and offset as they are after equal shares of the
     sweeps. One mode alone gets a second, of a single level whose row stays 1.
     """
+    tree = grow(order, cells, precision, target, numbers[CENTRE])
     d = dims.shape[1]
     r, s = (dims[1, d - 2] if d > 1 else 1), dims[1, d - 1]
     third = len(rows) - dims[0, d - 1] * s

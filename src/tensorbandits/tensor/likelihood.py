@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from tensorbandits.checks import check_array, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.tensor.tucker import Floats, Ints
 
-if TYPE_CHECKING:  # Numba, below the kernels, takes longer to import than all the rest
-    from tensorbandits.tensor._sweep_kernels import Tree
+if TYPE_CHECKING:
     from tensorbandits.tensor.sweep import Model
 
 NOISE_SHAPE = 0.5
@@ -43,7 +42,7 @@ class Units(NamedTuple):
             return cls(0.0, 1.0)
         from tensorbandits.tensor._sweep_kernels import measure
 
-        centre, square, squares = measure(ledger.counts, ledger.totals, ledger.within)
+        centre, square, squares = measure(ledger.table, len(ledger))
         if square <= _ROUNDING * centre**2:
             return cls(centre, max(abs(centre), _SMALLEST) if centre else 1.0, squares)
         return cls(centre, max(math.sqrt(square), _SMALLEST), squares)
@@ -66,17 +65,26 @@ def noise_level(ledger: Ledger, given: float | None = None) -> float:
 
 
 class Observations(NamedTuple):
-    """What a sweep is fitted to.
+    """What a sweep is fitted to: per observed cell a precision and a target.
 
-    ``tree`` holds the observed cells, sorted, with their precisions, in units of that of a single reward, and their
-    targets about ``centre``, each times its precision. ``squares`` is the sum over single rewards of their squares
-    about the centre, and ``rounds`` their number: what the noise variance is learned from.
+    ``order`` (n,) sorts the ``cells`` (n, d) by their levels. ``precision`` (n,) is in units of that of a single
+    reward; ``target`` (n,) is what a cell says of its value, times its precision. The sweep takes ``centre`` off every
+    target. ``squares`` is the sum over single rewards of their squares about the centre, and ``rounds`` their number:
+    what the noise variance is learned from.
     """
 
-    tree: Tree
+    order: Ints
+    cells: Ints
+    precision: Floats
+    target: Floats
     centre: float
     squares: float
     rounds: float
+
+    @classmethod
+    def of(cls, ledger: Ledger, target: Floats, centre: float, squares: float = 0.0) -> Observations:
+        """Return those of rewards that are all alike, given their sums; views of the ledger, valid until it changes."""
+        return cls(ledger.order, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
 
 
 class Likelihood(Protocol):
@@ -113,7 +121,6 @@ class Gaussian:
 
     variance: float
     learned: bool
-    _cells: CellTree = field(default_factory=lambda: CellTree(), repr=False, compare=False)
 
     @classmethod
     def from_prior(cls, units: Units, rng: np.random.Generator, *, known: float | None = None) -> Self:
@@ -124,8 +131,7 @@ class Gaussian:
 
     def observe(self, ledger: Ledger, units: Units, model: Model, rng: np.random.Generator) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
-        tree = self._cells.weighed(ledger, ledger.totals, units.centre)
-        return Observations(tree, units.centre, units.squares, ledger.rounds)
+        return Observations.of(ledger, ledger.totals, units.centre, units.squares)
 
     def rewards(self, values: Floats) -> Floats:
         """Return the values: they are mean rewards."""
@@ -149,22 +155,3 @@ class Gaussian:
         """Return the likelihood that :meth:`state` described."""
         variance = check_positive(check_array(state["variance"], "the noise variance", ()).item(), "the noise variance")
         return cls(variance, bool(state["learned"]))
-
-
-class CellTree:
-    """The sorted cells of a ledger as a tree, kept until there is a new cell."""
-
-    def __init__(self) -> None:
-        self._pattern: object = None
-        self._parts: tuple[Any, ...] = ()
-
-    def weighed(self, ledger: Ledger, totals: Floats, centre: float) -> Tree:
-        """Return the tree with the ledger's counts and with sums of rewards (n,) from which the centre is taken off."""
-        from tensorbandits.tensor._sweep_kernels import Tree, grow, weigh
-
-        order = ledger.order
-        if self._pattern is not ledger.pattern:
-            self._parts = grow(order, ledger.cells)
-            self._pattern = ledger.pattern
-        prefixes, groups, seconds, fibres, lasts = self._parts
-        return Tree(prefixes, groups, seconds, fibres, lasts, *weigh(order, ledger.counts, totals, centre))

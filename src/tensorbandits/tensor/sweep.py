@@ -10,7 +10,6 @@ Each block has an exact minimum given the rest, and with standard normal noise a
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -54,8 +53,8 @@ class Model:
 
     def copy(self) -> Model:
         """Return an independent copy."""
-        result = copy.copy(self)
-        result.rows, result.core = self.rows.copy(), self.core.copy()
+        result = Model.__new__(Model)  # several times as fast as making one, and on the way of every decision
+        result.__dict__ = {**self.__dict__, "rows": self.rows.copy(), "core": self.core.copy()}
         return result
 
     def at(self, cells: Ints) -> Floats:
@@ -141,7 +140,7 @@ def sweep(
     numbers = np.array([*start, observations.squares, rate or 0.0])
     kept = np.empty((keep, len(model.rows) + len(model.core) + 1))
     k.sweeps(
-        *(observations.tree, model.dims, model.static, model.rows, model.core, numbers),
+        *(*observations[:4], model.dims, model.static, model.rows, model.core, numbers),
         *(k.Prior(prior.rows, prior.core, precision), noise, np.zeros((len(noise), 2)) if gammas is None else gammas),
         *(flags, kept),
     )
