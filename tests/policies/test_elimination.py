@@ -577,3 +577,18 @@ def test_lost_rewards_do_not_spoil_a_design_with_a_small_penalty(lambda_1):
             policy.tell(cell, float(mean[cell] + rng.standard_normal()))
     fresh = Design.given(policy._ridge, policy._design.counts)
     np.testing.assert_allclose(policy._design.variance, fresh.variance, rtol=1e-5)
+
+
+def test_a_mode_whose_rank_is_its_size_leaves_nothing_outside_and_costs_nothing():
+    """At (5000, 2) and rank 2 every coordinate is inside: no matrix over 10,000 of them is made."""
+    policy = TensorElimination((5000, 2), 2, horizon=30_000, initial=50, exploration=50, seed=0)
+    for _ in range(300):
+        cell = policy.ask()
+        policy.tell(cell, float(cell[1]))
+    assert policy._ridge.factors == ()
+    assert policy.best()[1] == 1
+
+
+def test_a_matrix_that_takes_long_is_announced():
+    with pytest.warns(UserWarning, match="will take about 35 s"):
+        TensorElimination((5000, 3), 2, horizon=30_000, seed=0)

@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits import codec
 from tensorbandits.checks import (
     Cell,
     Rank,
@@ -38,13 +37,13 @@ from tensorbandits.checks import (
     is_sequence,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.policies import saving
 from tensorbandits.policies.query import Choice, Notes, Query
 from tensorbandits.policies.turns import Turns
 from tensorbandits.tensor.allowed import Allowed
 
 _SALT = 0x7E9507
 _NOTES = 20_000  # decisions whose notes are kept for those who tell a cell and a reward alone
-_DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 class Policy(ABC):
@@ -74,7 +73,7 @@ class Policy(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Policy._kinds[kind_name(cls)] = cls
+        Policy._kinds[saving.kind_name(cls)] = cls
 
     def __init__(
         self,
@@ -371,17 +370,7 @@ class Policy(ABC):
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on exactly from here: arrays, numbers, strings and nested dicts."""
         with self._turns.still():
-            state = {
-                "policy": kind_name(type(self)),
-                "version": type(self).state_version,
-                "arguments": self._arguments(),
-                "rng": copy.deepcopy(self._rng.bit_generator.state),
-                "ledger": self._ledger.state(),
-                "forbidden": [[[mode, level] for mode, level in rule.items()] for rule in self.forbidden],
-                "notes": self._notes.state(),
-                "state": self._state(),
-            }
-        return state | {"checksum": _checksum(state)}
+            return saving.state_of(self)
 
     def _arguments(self) -> dict[str, Any]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "seed")]
@@ -390,69 +379,14 @@ class Policy(ABC):
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the policy that :meth:`state_dict` described; it goes on identically."""
-        kind = cls._kind_of(state)
-        try:
-            policy: Self = kind(**copy.deepcopy(dict(state["arguments"])))
-            policy._ledger = Ledger.from_state(state["ledger"])
-            if policy._ledger.shape != policy.shape:
-                raise ValueError(f"its ledger has shape {policy._ledger.shape}, the policy {policy.shape}")
-            policy._rng.bit_generator.state = state["rng"]
-            rules = [dict(rule) for rule in state["forbidden"]]
-            policy._standing = Allowed.of(Allowed(forbidden=rules), policy.shape) if rules else None
-            policy._notes.restore(state["notes"], policy.shape)
-            policy._restore(state["state"])
-        except _DAMAGE as error:
-            what = f"no {error}" if isinstance(error, KeyError) else error
-            raise ValueError(
-                f"the state of a {kind.__name__} is damaged ({what}); give what state_dict returned, whole"
-            ) from error
-        return policy
-
-    @classmethod
-    def _kind_of(cls, state: Any) -> Any:
-        """Return the class of a state, once that is known to be whole and of a version that can be read."""
-        if not isinstance(state, Mapping):
-            raise TypeError(f"the state is {state!r}; give the dict that state_dict returned")
-        if not isinstance(state.get("policy"), str):
-            raise ValueError("the state names no policy; give the dict that state_dict returned, whole")
-        kind = Policy._kinds.get(state["policy"])
-        if kind is None:
-            raise ValueError(
-                f"the state is of a {state['policy']!r}, which is not registered here; import the module that defines "
-                f"this class first. Known are {sorted(Policy._kinds)}"
-            )
-        if not issubclass(kind, cls):
-            raise ValueError(f"the state is of a {state['policy']!r}, not of {cls.__name__}; use that class, or Policy")
-        parts = ("arguments", "rng", "ledger", "forbidden", "notes", "state", "checksum")
-        if missing := [part for part in parts if part not in state]:
-            raise ValueError(f"the state lacks {missing}; give what state_dict returned, whole")
-        version = state.get("version")
-        if version != kind.state_version:
-            newer = isinstance(version, int) and version > kind.state_version
-            remedy = "it was written by a newer release: upgrade" if newer else "it cannot be read"
-            raise ValueError(
-                f"the state of the {kind.__name__} has version {version!r}; this release reads version "
-                f"{kind.state_version}: {remedy}"
-            )
-        try:
-            fits = state["checksum"] == _checksum({name: part for name, part in state.items() if name != "checksum"})
-        except _DAMAGE:  # something that no state holds
-            fits = False
-        if not fits:
-            raise ValueError(
-                f"the state of the {kind.__name__} is damaged: its checksum does not fit; give what state_dict "
-                "returned, unchanged"
-            )
-        return kind
+        return saving.policy_of(cls, Policy._kinds, state)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the policy to a file, whole or not at all; :meth:`load` makes it again, and it goes on identically.
 
         Arguments that are code, such as an oracle of your own, are left out: they are given again to ``load``.
         """
-        state = self.state_dict()
-        arguments, code = _split(state["arguments"])
-        codec.save(path, "policy", 1, state | {"arguments": arguments, "code": sorted(code)})
+        saving.write(path, self.state_dict())
 
     @classmethod
     def load(cls, path: str | PathLike[str], **code: Any) -> Self:
@@ -460,48 +394,11 @@ class Policy(ABC):
 
         Nothing of the file is executed. The class of the policy must be known: import its module first.
         """
-        saved = codec.load(path)
-        if saved.kind != "policy" or saved.version > 1:
-            raise ValueError(
-                f"{path} holds a {saved.kind!r} of version {saved.version}, not a policy of version 1; give a file "
-                "that a policy's save wrote, with this or an older release"
-            )
-        state = dict(saved.state)
-        wanted, arguments = state.pop("code", None), state.get("arguments")
-        if not isinstance(wanted, list) or not isinstance(arguments, dict):
-            raise ValueError(f"{path} holds no whole state of a policy; give a file that a policy's save wrote")
-        if sorted(code) != wanted:
-            given = "".join(f", {name}=.." for name in wanted)
-            raise TypeError(
-                f"{path} was saved without {wanted or 'any code'}, but {sorted(code)} was given; call load(path{given})"
-            )
-        return cls.from_state_dict(state | {"arguments": arguments | code})
-
-
-def kind_name(kind: type[Policy]) -> str:
-    """Return the name under which states know a class: qualified by its module, or by the package alone.
-
-    >>> from tensorbandits import VectorizedUCB
-    >>> kind_name(VectorizedUCB)
-    'tensorbandits.VectorizedUCB'
-    """
-    package = kind.__module__.partition(".")[0]
-    return f"{package if package == __name__.partition('.')[0] else kind.__module__}.{kind.__qualname__}"
+        return cls.from_state_dict(saving.read(path, code))
 
 
 def _as_choice(chosen: Choice | Cell) -> Choice:
     return chosen if isinstance(chosen, Choice) else Choice(chosen)
-
-
-def _split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments that are plain data, and those that are code."""
-    code = {name: value for name, value in arguments.items() if callable(value)}
-    return {name: value for name, value in arguments.items() if name not in code}, code
-
-
-def _checksum(state: Mapping[str, Any]) -> str:
-    """Return the checksum of a state, arguments that are code aside."""
-    return codec.checksum({**state, "arguments": _split(state["arguments"])[0]})
 
 
 def refuse_context(policy: str, context: Sequence[int]) -> None:

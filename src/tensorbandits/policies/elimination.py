@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes
 Mask = NDArray[np.bool_]
 
 _CELLS = 10**6  # at most
+_SLOW = 6_000  # with more coordinates inside, some asks take many seconds
+_SECONDS = 3.5e-11  # per cubed coordinate
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
 _SAFE = 1e-3  # with penalties of at least this, every pull may be taken back from a design
@@ -141,8 +144,14 @@ class TensorElimination(Policy):
         self._rank = None if ranks is None else tuple(ranks[j] for j in self._modes)
         if (why := self.refusal(shape, rank)) is not None:
             raise ValueError(why)
-
         K = math.prod(self.shape)
+        q = theory.inside_coordinates(self._sizes, self._rank) if self._rank else 0
+        if _SLOW < q < K:
+            warnings.warn(
+                f"{self._sizes} has {q} coordinates inside subspaces of rank {self._rank}: an ask that closes a phase "
+                f"will take about {_SECONDS * q**3:.0f} s; lower the rank, or use TensorThompsonSampling",
+                stacklevel=2,
+            )
         self._issued = 0
         self._target = self._planned()  # rounds of exploration, as far as known
         self._pending = np.zeros(K, dtype=np.int64)  # exploration pulls without a reward yet
@@ -178,7 +187,7 @@ class TensorElimination(Policy):
                 f"{tuple(sizes)} has {cells} cells; TensorElimination keeps some numbers for each and looks at all of "
                 f"them (at most {_CELLS} are allowed); {others}"
             )
-        if len(sizes) > 1 and inside > INSIDE_LIMIT:
+        if len(sizes) > 1 and INSIDE_LIMIT < inside < cells:
             return (
                 f"{tuple(sizes)} has {inside} coordinates inside subspaces of rank {ranks}; TensorElimination keeps a "
                 f"matrix over them, which takes {12e-9 * inside**2:.3g} GB (at most {INSIDE_LIMIT} are allowed); lower "
@@ -317,7 +326,8 @@ class TensorElimination(Policy):
                 return
             q = theory.inside_coordinates(self._sizes, fit.rank)
             lambda_2 = self.lambda_2 or theory.perpendicular_penalty(self.horizon, q, lambda_1=self.lambda_1)
-            self._ridge = SubspaceRidge(self._sizes, fit.factors, self.lambda_1, lambda_2)
+            factors = () if q == math.prod(self._sizes) else fit.factors  # all inside is as for a vector
+            self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, lambda_2 if factors else self.lambda_1)
             self._norm = float(np.linalg.norm(fit.core))
         self._pending[:] = 0
         self._open_phase()

@@ -25,6 +25,7 @@ from tensorbandits.policies.base import Policy
 from tensorbandits.policies.exploration import Exploration
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.tensor.completion import Completion, CompletionInfo
+from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import inner_product
 
 _GREEDY = 0.0  # the note of a greedy round; that of a uniform one is the number of tries, at least 1
@@ -98,6 +99,7 @@ class TensorEpochGreedy(Policy):
         self._issued = 0
         self._measured = (0.0, 1.0)  # explored rounds, and error, when the error was last measured
         self._last: Completion | None = None  # what greedy rounds are decided from, and the next completion starts from
+        self._packed: Model | None = None  # the same, for a quick search
         self._restarted = 0.0  # explored rounds when a completion last started from the spectra
         self._fit: Completion | None = None  # of the present data
 
@@ -125,20 +127,20 @@ class TensorEpochGreedy(Policy):
             self._measured = (self.explored.rounds, self._error())
         if self._last is not fit:
             self._restarted = self.explored.rounds if self._restart_due() else self._restarted
-            self._last = fit
+            self._last, self._packed = fit, Model.of(fit)
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: a new epoch
             self._greedy_left = self._greedy_rounds()
             self._epoch += 1
         self._issued += 1
-        if self._uniform_left or self._last is None:
+        if self._uniform_left or self._packed is None:
             self._uniform_left = max(self._uniform_left - 1, 0)
             cell, tries = self._exploration.draw(query, rng)
             return Choice(cell, float(tries))
         self._greedy_left -= 1
         self._uniform_left = int(self._greedy_left == 0)
-        return Choice(self._best_of(self._last, query), _GREEDY)
+        return Choice(self._packed.best(query.fixed, query.allowed), _GREEDY)
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         if not note:
@@ -176,6 +178,7 @@ class TensorEpochGreedy(Policy):
         if self._last is not None:
             kept = ranks is None or self._last.info.rank == ranks
             self._last = _grown(self._last, shape) if kept else None
+            self._packed = Model.of(self._last) if self._last else None
 
     def _greedy_rounds(self) -> int:
         """The number of greedy rounds of the epoch that begins: never more than all rounds before it."""
@@ -224,11 +227,7 @@ class TensorEpochGreedy(Policy):
         return self.explored.rounds >= max(_RESTART * self._restarted, 1.0)
 
     def _best(self, query: Query) -> Cell:
-        return self._best_of(self._completion(), query)
-
-    def _best_of(self, fit: Completion, query: Query) -> Cell:
-        fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
-        return fit.best(fixed, query.allowed)
+        return Model.of(self._completion()).best(query.fixed, query.allowed)
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._completion().at(cells)
@@ -236,7 +235,7 @@ class TensorEpochGreedy(Policy):
     def _state(self) -> dict[str, Any]:
         return {
             "exploration": self._exploration.state(),
-            "halves": [half.state() for half in self._halves],
+            "halves": {str(i): half.state() for i, half in enumerate(self._halves)},
             "counters": [self._uniform_left, self._greedy_left, self._epoch, self._issued],
             "measured": list(self._measured),
             "last": _save(self._last) if self._last else {},
@@ -246,7 +245,7 @@ class TensorEpochGreedy(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._exploration.restore(state["exploration"])
-        one, two = (Ledger.from_state(half) for half in state["halves"])
+        one, two = (Ledger.from_state(state["halves"][name]) for name in ("0", "1"))
         if not one.shape == two.shape == self.shape:
             raise ValueError(f"the halves have shapes {one.shape} and {two.shape} instead of {self.shape}")
         self._halves = (one, two)
@@ -255,6 +254,7 @@ class TensorEpochGreedy(Policy):
         rounds, error = check_array(state["measured"], "measured", (2,)).tolist()
         self._measured = (rounds, check_positive(error, "the measured error"))
         self._last = _load(state["last"], self.shape) if state["last"] else None
+        self._packed = Model.of(self._last) if self._last else None
         self._restarted = check_array(state["restarted"], "restarted", ()).item()
         self._fit = self._last if state["current"] else None
 

@@ -13,7 +13,10 @@ from tensorbandits.checks import Cell, Rank, check_array, check_positive
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
 
+Floats = NDArray[np.float64]
+
 _CELLS = 10**8  # at most
+_LEAST = 1e-12  # a count that is this small fades no further
 
 
 class VectorizedUCB(Policy):
@@ -47,6 +50,7 @@ class VectorizedUCB(Policy):
         if (why := self.refusal(self.shape)) is not None:
             raise ValueError(why)
         self._tables = np.zeros((3, *self.shape))  # pulls issued, rewards told, their sum
+        self._bounds = np.zeros((2, *self.shape))  # mean reward, and 1 over the root of how many were told
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:
@@ -64,35 +68,54 @@ class VectorizedUCB(Policy):
         return cls(shape, **({"scale": 1.0} | arguments))
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        issued, told, total = (table[query.slices].ravel() for table in self._tables)
+        issued, told, mean, root = (
+            table[query.slices].ravel() for table in (self._tables[0], self._tables[1], *self._bounds)
+        )
         allowed = query.mask()
         arms = None if allowed is None else np.flatnonzero(allowed)
         if arms is not None:
-            issued, told, total = issued[arms], told[arms], total[arms]
-        silent = np.flatnonzero((told == 0) & (issued**2 <= told.sum()))
-        if silent.size:
-            arm = int(silent[issued[silent].argmin()])
-        elif not told.any():
-            arm = int(issued.argmin())
-        else:
-            seen = np.where(told > 0, told, 1.0)
-            rounds = max(told.sum(), 1.0)  # less than 1 after fading
-            bound = total / seen + self.scale * np.sqrt(2.0 * np.log(rounds) / seen)
-            arm = int(np.where(told > 0, bound, -np.inf).argmax())
+            issued, told, mean, root = issued[arms], told[arms], mean[arms], root[arms]
+        arm = self._pick(issued, told, mean, root)
         cell = query.cell(arm if arms is None else int(arms[arm]))
         self._tables[(0, *cell)] += 1
         return Choice(cell)
 
+    def _pick(self, issued: Floats, told: Floats, mean: Floats, root: Floats) -> int:
+        """Return the arm to play, of those whose numbers are given."""
+        first = int(issued.argmin())
+        if issued[first] == 0 and told[first] == 0:
+            return first
+        rounds = float(told.sum())
+        if rounds == 0:
+            return first
+        if told.min() == 0:
+            waiting = np.where((told == 0) & (issued**2 <= rounds), issued, np.inf)
+            if waiting[arm := int(waiting.argmin())] < np.inf:
+                return arm
+            mean = np.where(told > 0, mean, -np.inf)
+        # After fading there may be less than one round.
+        return int((mean + self.scale * math.sqrt(2.0 * math.log(max(rounds, 1.0))) * root).argmax())
+
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        self._tables[(1, *cell)] += count
-        self._tables[(2, *cell)] += total
+        told = self._tables[(1, *cell)] + count
+        total = self._tables[(2, *cell)] + total
+        self._tables[(1, *cell)], self._tables[(2, *cell)] = told, total
+        self._bounds[(0, *cell)], self._bounds[(1, *cell)] = total / told, 1.0 / math.sqrt(told)
 
     def _fade(self, factor: float) -> None:
-        self._tables[1:] *= factor
+        self._tables[1:] *= np.where(self._tables[1] > _LEAST, factor, 1.0)
+        self._bound()
+
+    def _bound(self) -> None:
+        """Make the table of means and roots anew."""
+        _, told, total = self._tables
+        seen = np.where(told > 0, told, 1.0)
+        self._bounds = np.array([total / seen, (told > 0) / np.sqrt(seen)])
 
     def _grow(self, shape: Cell) -> None:
         wider = [(0, 0), *((0, new - old) for new, old in zip(shape, self.shape, strict=True))]
         self._tables = np.pad(self._tables, wider)
+        self._bound()
 
     def _best(self, query: Query) -> Cell:
         means = self._means(self._tables[(slice(None), *query.slices)]).ravel()
@@ -114,3 +137,4 @@ class VectorizedUCB(Policy):
         self._tables = check_array(state["tables"], "the tables", self._tables.shape)
         if (self._tables[:2] < 0).any():
             raise ValueError("the tables have counts below 0")
+        self._bound()
