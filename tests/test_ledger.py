@@ -162,3 +162,14 @@ def test_a_state_without_rewards_for_a_cell_is_refused():
         Ledger.from_state(state)
     with pytest.raises(ValueError, match="not above 0"):
         Ledger.of((2,), [[1]], [0.0], [0.0], [0.0])
+
+
+def test_merged_ledgers_of_rewards_that_differ_by_rounding_can_be_copied() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        one, other = Ledger((1,)), Ledger((1,))
+        reward = 10 * rng.random()
+        n, m = rng.integers(1, 8, size=2)
+        one.add([(0,)] * n, [reward] * n)
+        other.add([(0,)] * m, [np.nextafter(reward, 0.0)] * m)
+        assert (one + other).copy().rounds == n + m

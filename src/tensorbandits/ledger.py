@@ -133,6 +133,7 @@ class Ledger:
         at = [self._locate(cell, first) for cell, first in zip(list(other._position), theirs[_A].tolist(), strict=True)]
         shift = theirs[_A] - self._sums[_A, at]
         theirs[_E] += shift * (2.0 * theirs[_Y] - theirs[_N] * (theirs[_A] + self._sums[_A, at]))
+        np.maximum(theirs[_E], 0.0, out=theirs[_E])  # where rewards differ by rounding, the sum may
         self._sums[:_A, at] += theirs[:_A]
         self._rounds += other._rounds
         self._received += other._rounds

@@ -99,6 +99,8 @@ class ApproximateThompsonSampling(Policy):
 
     def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
         """Return the best allowed cell of the last draw; waits for nobody once there is one."""
+        if not isinstance(query, Query):
+            raise TypeError(f"{query!r} is no Query; give what policy.query(levels, allowed) returns")
         draw = self._draw
         if draw is None:
             self.learn()
@@ -133,8 +135,8 @@ class ApproximateThompsonSampling(Policy):
         An estimate of the probability that the next ``ask`` returns it; nothing is changed.
         """
         (valid,) = check_cells([cell], self.shape).tolist()
-        query = self.query(tuple(valid[j] for j in self.context), allowed)
         with self._turns.still():
+            query = self.query(tuple(valid[j] for j in self.context), allowed)
             chosen = [_best_of(draw, query) == tuple(valid) for draw in self._posterior_draws()]
         return float(np.mean(chosen))
 

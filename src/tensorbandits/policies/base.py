@@ -126,6 +126,9 @@ class Policy(ABC):
         for entry in ledger:
             self._observe(entry.cell, entry.rounds, entry.total, None)
 
+    def _check_note(self, note: Any) -> None:  # noqa: B027
+        """Refuse a note that no decision of this policy has."""
+
     def _fade(self, factor: float) -> None:  # noqa: B027
         """Let what was observed so far count less; the ledger did so already."""
 
@@ -179,6 +182,8 @@ class Policy(ABC):
             fixed = fixed.copy()
             fixed[list(self.context)] = valid
         standing = self._standing
+        if standing is not None and standing.shape != shape:  # another thread gives a mode more levels just now
+            standing = Allowed.of(standing, shape)
         if allowed is not None or standing is not None:
             return Query(valid, fixed, Allowed.of(allowed, shape, standing), shape, allowed)
         return Query(valid, fixed, None, shape)
@@ -194,6 +199,8 @@ class Policy(ABC):
 
         A note that comes with it is told again with the reward.
         """
+        if not isinstance(query, Query):
+            raise TypeError(f"{query!r} is no Query; give what policy.query(levels, allowed) returns")
         with self._turns.gate:
             if query.shape != self.shape:  # a mode has gained levels since
                 query = self.query(query.levels, query.given)
@@ -221,6 +228,8 @@ class Policy(ABC):
 
         ``note`` is that of the decision, for those who used :meth:`decide`.
         """
+        if note is not None:
+            self._check_note(note)
         self._turns.submit(self._take, check_cell(cell, self.shape), check_reward(reward), note)
 
     def ask_many(self, levels: ArrayLike | int, allowed: Any = None) -> list[Cell]:
@@ -228,9 +237,9 @@ class Policy(ABC):
 
         A policy without context takes the number of cells wanted. What is ``allowed`` holds for all of them.
         """
-        queries = [self.query(row, allowed) for row in self._check_many(levels)]
+        rows = self._check_many(levels)
         with self._turns.still():
-            choices = self._choose_many(queries)
+            choices = self._choose_many([self.query(row, allowed) for row in rows])
             for choice in choices:
                 if choice.note is not None:
                     self._notes.put(*choice)
@@ -305,9 +314,8 @@ class Policy(ABC):
 
     def best(self, levels: Sequence[int] = (), allowed: Any = None) -> Cell:
         """Return the allowed cell believed best given the context levels; explores nothing and changes nothing."""
-        query = self.query(levels, allowed)
-        with self._turns.still():
-            return self._best(query)
+        with self._turns.still():  # no mode gains levels between the request and its answer
+            return self._best(self.query(levels, allowed))
 
     def estimate(self, cells: ArrayLike) -> NDArray[np.float64]:
         """Return the believed mean rewards of cells (n, d), shape (n,)."""
@@ -343,6 +351,9 @@ class Policy(ABC):
             self._observe(tuple(cell), 1.0, reward, self._notes.take(tuple(cell)))
 
     def _take_ledger(self, ledger: Ledger) -> None:
+        for mode, (size, given) in enumerate(zip(self.shape, ledger.shape, strict=True)):
+            if size > given:  # a mode has gained levels since it was told
+                ledger.grow(mode, size - given)
         self._ledger.merge(ledger)
         self._observe_ledger(ledger)
 

@@ -18,6 +18,7 @@ from tensorbandits.checks import (
     check_positive,
     check_weights,
     feasible_rank,
+    is_finite,
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
@@ -137,7 +138,7 @@ class TensorEpochGreedy(Policy):
         if self._uniform_left or self._packed is None:
             self._uniform_left = max(self._uniform_left - 1, 0)
             cell, tries = self._exploration.draw(query, rng)
-            return Choice(cell, float(tries))
+            return Choice(cell, tries)
         self._greedy_left -= 1
         self._uniform_left = int(self._greedy_left == 0)
         return Choice(self._packed.best(query.fixed, query.allowed), _GREEDY)
@@ -148,6 +149,10 @@ class TensorEpochGreedy(Policy):
         self._halves[int(self.explored.received) % 2].record(cell, total)
         self._exploration.record(cell, total, float(note))
         self._fit = None
+
+    def _check_note(self, note: Any) -> None:
+        if not is_finite(note) or (note < 1 and note != _GREEDY):
+            raise ValueError(f"the note is {note!r}; give the one of the decision, which decide returned, or None")
 
     def _observe_ledger(self, ledger: Ledger) -> None:
         """Rewards of cells that wait for some are taken for theirs, each as the mean of its cell's."""
@@ -161,6 +166,9 @@ class TensorEpochGreedy(Policy):
         self._exploration.fade(factor)
         for half in self._halves:
             half.fade(factor)
+        # What was explored when the error was measured counts less as well: so new rewards are noticed beside it.
+        self._measured = (factor * self._measured[0], self._measured[1])
+        self._restarted *= factor
         self._fit = None
 
     def _grow(self, shape: Cell) -> None:

@@ -1,8 +1,8 @@
 """Uniform rounds: drawing cells by a known law, and completing the tensor from what they paid.
 
 Elimination and epoch-greedy both complete a tensor from rewards of cells that were drawn independently of what was
-learned, each weighted by the inverse of its probability. Where not all cells are allowed, they are drawn until one is:
-its probability is then larger by the number of tries that it takes on average.
+learned, each weighted by the inverse of its probability. Where not all cells are allowed, one is drawn among those that
+are: its probability is then larger by the number of tries that the law of all cells would take on average to meet one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell, Rank, check_array, check_shape
+from tensorbandits.checks import Cell, Rank, check_array, check_least, check_shape
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.query import Query
 from tensorbandits.tensor.best import best_packed
 from tensorbandits.tensor.completion import Completion, cell_probabilities, complete
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _TRIES = 1000  # after which an allowed cell is looked for otherwise
 
@@ -41,20 +41,33 @@ class Exploration:
         self.tries = 0.0  # of all cells in the ledger together
         self.eras: list[tuple[Cell, float]] = []  # shapes before a mode gained levels, and rewards of that time
 
-    def draw(self, query: Query, rng: np.random.Generator) -> tuple[Cell, int]:
-        """Return an allowed cell drawn by the law, and the number of tries that it took."""
+    def draw(self, query: Query, rng: np.random.Generator) -> tuple[Cell, float]:
+        """Return an allowed cell drawn by the law, and the number of tries that the law of all cells would take."""
+        if query.allowed is not None:
+            query.allowed.check_fixed(query.fixed.tolist())
+        kept, share = self._kept(query)
         laws = dict(zip(self.decided, self.weights, strict=True)) if self.weights is not None else {}
         for tries in range(1, _TRIES + 1):
             cell = tuple(
-                level if level >= 0 else int(rng.choice(size, p=laws[j])) if j in laws else int(rng.integers(size))
+                level if level >= 0 else _draw_level(size, laws.get(j), kept.get(j), rng)
                 for j, (level, size) in enumerate(zip(query.fixed.tolist(), query.shape, strict=True))
             )
             if query.allowed is None or query.allowed.permits(cell):
-                return cell, tries
+                return cell, tries / share
         # However rare allowed cells are, the best one of a random tensor is found, or it is said that there is none.
         sizes = np.array(query.shape, dtype=np.int64)
         rows = rng.standard_normal(int(sizes.sum()))
-        return best_packed(np.ones(1), rows, sizes, np.ones_like(sizes), query.fixed, query.allowed), _TRIES
+        return best_packed(np.ones(1), rows, sizes, np.ones_like(sizes), query.fixed, query.allowed), _TRIES / share
+
+    def _kept(self, query: Query) -> tuple[dict[int, Ints], float]:
+        """The allowed levels of the decided modes that are restricted, and the law's share of cells that have them."""
+        kept, share = {}, 1.0
+        masks = query.allowed.masks if query.allowed is not None else ()
+        for at, j in enumerate(self.decided if masks else ()):
+            if (mask := masks[j]) is not None:
+                kept[j] = np.flatnonzero(mask)
+                share *= float(mask.mean() if self.weights is None else self.weights[at][mask].sum())
+        return kept, share
 
     def record(self, cell: Cell, reward: float, tries: float) -> None:
         """Add the reward of a cell."""
@@ -68,9 +81,11 @@ class Exploration:
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count less."""
+        before = self.ledger.rounds
         self.ledger.fade(factor)
-        self.tries *= factor
-        self.eras = [(shape, factor * rounds) for shape, rounds in self.eras]
+        left = self.ledger.rounds / before if before else 1.0  # not the factor, where counts fade no further
+        self.tries *= left
+        self.eras = [(shape, left * rounds) for shape, rounds in self.eras]
 
     def grow(self, shape: Cell) -> None:
         """Follow modes that gain levels; what was drawn before could not be one of them."""
@@ -118,7 +133,7 @@ class Exploration:
         for shape, rounds in eras:
             sizes = self._sizes(shape)
             result += (cells < np.array(sizes)).all(axis=1) * (max(rounds, 0.0) / total / math.prod(sizes))
-        return np.maximum(result, 1.0 / math.prod(self._sizes(self.shape)) / max(total, 1.0))
+        return np.maximum(result, 1.0 / math.prod(self._sizes(self.shape)) / max(self.ledger.received, 1.0))
 
     def _sizes(self, shape: Cell) -> Cell:
         return tuple(shape[j] for j in self.decided)
@@ -133,5 +148,14 @@ class Exploration:
         self.ledger = Ledger.from_state(state["ledger"])
         if self.ledger.shape != self.shape:
             raise ValueError(f"the explored rewards have shape {self.ledger.shape} instead of {self.shape}")
-        self.tries = check_array(state["tries"], "tries", ()).item()
+        self.tries = check_least(check_array(state["tries"], "tries", ()).item(), "tries", 0.999 * self.ledger.rounds)
         self.eras = [(check_shape(shape), check_array(rounds, "rounds", ()).item()) for shape, rounds in state["eras"]]
+
+
+def _draw_level(size: int, law: Floats | None, kept: Ints | None, rng: np.random.Generator) -> int:
+    """Draw one level of a mode, among those that are kept if not all are."""
+    if kept is None:
+        return int(rng.integers(size) if law is None else rng.choice(size, p=law))
+    if law is None:
+        return int(kept[rng.integers(len(kept))])
+    return int(rng.choice(kept, p=law[kept] / law[kept].sum()))

@@ -90,7 +90,7 @@ class GibbsOracle:
         gain = self.rival.log_likelihood(ledger) - self.chain.log_likelihood(ledger)
         if gain > -rng.standard_exponential():
             self.chain = self.rival
-        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.received
+        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.rounds + (ledger.received - ledger.rounds)
 
     def _start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior."""
