@@ -33,11 +33,12 @@ from tensorbandits.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.exploration import Exploration
+from tensorbandits.policies.lengths import ExplorationLength
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest
 from tensorbandits.tensor.completion import AUTO_RANK, Completion
 from tensorbandits.tensor.likelihood import noise_level
-from tensorbandits.tensor.tucker import Floats, Ints, smallest_singular_values
+from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes half of the library's import time
     from tensorbandits.policies.design import Design, WidestFirst
@@ -50,7 +51,6 @@ _SECONDS = 3.5e-11  # per cubed coordinate
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
 _SAFE = 1e-3  # with penalties of at least this, every pull may be taken back from a design
-_STEP = 1.05  # an exploration that goes on is looked at again after this factor, to keep looking cheap
 
 
 class TensorElimination(Policy):
@@ -153,7 +153,19 @@ class TensorElimination(Policy):
                 stacklevel=2,
             )
         self._issued = 0
-        self._target = self._planned()  # rounds of exploration, as far as known
+        self._lengths = ExplorationLength(
+            self._sizes,
+            self.horizon,
+            self._rank,
+            initial=self.initial,
+            exploration=self.exploration,
+            sigma=None if self.sigma is None else tuple(self.sigma[j] for j in self._modes),
+            noise=self.noise,
+            C_0=self.C_0,
+            c_0=self.c_0,
+            keeps_data=self.reuse_data,
+        )
+        self._target = self._lengths.planned()  # rounds of exploration, as far as known
         self._pending = np.zeros(K, dtype=np.int64)  # exploration pulls without a reward yet
         self._drawn, self._tries = 0, 0.0  # exploration pulls, and how many the law without rules would have taken
         laws = check_weights(weights, self.shape)
@@ -260,69 +272,14 @@ class TensorElimination(Policy):
     def _explored(self) -> Ledger:
         return self._exploration.ledger
 
-    def _planned(self) -> int:
-        """Return the rounds of exploration known before any reward; refuse a horizon that is too short."""
-        if len(self._sizes) == 1:
-            return 0
-        s_1 = self._initial_rounds(self._rank or (1,) * len(self._sizes))
-        n_1 = self._known_rounds(self.horizon) or 0
-        if self.horizon <= s_1 + n_1:
-            needed = s_1 + n_1 + 1
-            while needed <= (rounds := s_1 + (self._known_rounds(needed) or 0)):
-                needed = rounds + 1  # a longer horizon asks for a longer exploration
-            raise ValueError(
-                f"horizon is {self.horizon}, but exploration takes s_1 = {s_1} and n_1 = {n_1} rounds; give a "
-                f"horizon of at least {needed}, or shorten it with initial, exploration, C_0 or c_0"
-            )
-        return s_1 + n_1
-
-    def _initial_rounds(self, rank: Cell) -> int:
-        """Return ``s_1``."""
-        if self.initial is not None:
-            return self.initial
-        return theory.initial_rounds(self._sizes, rank, C_0=self.C_0)
-
-    def _known_rounds(self, horizon: int) -> int | None:
-        """Return ``n_1`` if the arguments decide it, ``None`` if the rewards will."""
-        if self.exploration is not None:
-            return self.exploration
-        if self.sigma is None or self._rank is None:
-            return None
-        sigma = [self.sigma[j] for j in self._modes]
-        return theory.exploration_rounds(self._sizes, self._rank, horizon, sigma, c_0=self.c_0)
-
-    def _implied_rounds(self, fit: Completion) -> int:
-        """Return ``s_1 + n_1`` with ``sigma`` from the rewards so far, within the limit."""
-        limit = self._limit(fit.rank)
-        if not len(self._explored):
-            return limit
-        if self.sigma is not None:
-            sigma = [self.sigma[j] for j in self._modes]
-        else:
-            noise = noise_level(self._explored, self.noise)
-            squares = float(self._explored.squares.sum()) / self._explored.rounds
-            scale = math.sqrt(max(noise**2, squares - noise**2))
-            sigma = [float(value) / scale if scale else 0.0 for value in smallest_singular_values(fit)]
-        if min(sigma) <= 0.0:
-            return limit
-        n_1 = theory.exploration_rounds(self._sizes, fit.rank, self.horizon, sigma, c_0=self.c_0)
-        return min(self._initial_rounds(fit.rank) + n_1, limit)
-
-    def _limit(self, rank: Cell) -> int:
-        """Return the most rounds of an exploration whose length the rewards decide."""
-        half = self.horizon // 2
-        # A rank that is too high makes sigma tiny. Phases that keep the data learn as much from q pulls of their own.
-        return min(half, theory.inside_coordinates(self._sizes, rank)) if self.reuse_data else half
-
     def _end_exploration(self) -> None:
         """Open the first phase, unless the rewards so far say that the exploration should go on."""
         if len(self._sizes) == 1:
             self._ridge = SubspaceRidge(self._sizes, (), self.lambda_1, self.lambda_1)
         else:
             fit = self._completion()
-            if self._known_rounds(self.horizon) is None and self._implied_rounds(fit) > self._issued:
-                next_look = max(self._implied_rounds(fit), math.ceil(_STEP * self._issued))
-                self._target = min(next_look, self._limit(fit.rank))
+            if (longer := self._lengths.longer(fit, self._explored, self._issued)) is not None:
+                self._target = longer
                 return
             q = theory.inside_coordinates(self._sizes, fit.rank)
             lambda_2 = self.lambda_2 or theory.perpendicular_penalty(self.horizon, q, lambda_1=self.lambda_1)
