@@ -41,7 +41,10 @@ class PolicyRecord:
 
     def takes(self, argument: str) -> bool:
         """Say whether the constructor takes an argument, such as ``"rank"`` or ``"horizon"``."""
-        return argument in inspect.signature(self.kind).parameters
+        parameters = inspect.signature(self.kind).parameters
+        return argument in parameters or (
+            argument in _FROM_THE_PROBLEM and any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        )
 
     @property
     def has_paper(self) -> bool:
@@ -87,7 +90,9 @@ class PolicyRecord:
             if not self.has_paper:
                 raise ValueError(f"policy {self.name!r} has no values of the paper; leave out paper")
             make = make.paper
-        return cast(Policy, make(shape, seed=seed, **settings))
+        if self.takes("seed"):
+            settings["seed"] = seed
+        return cast(Policy, make(shape, **settings))
 
 
 _RECORDS = {
@@ -127,9 +132,11 @@ def register(kind: type[Policy], name: str, *, label: str | None = None, context
     """
     if not (inspect.isclass(kind) and issubclass(kind, Policy)):
         raise TypeError(f"{kind!r} is no policy; register a class derived from tensorbandits.Policy")
-    if not isinstance(name, str) or not name or set(name) & set(":,= "):
+    if not isinstance(name, str) or not name or set(name) & set(":,=") or any(letter.isspace() for letter in name):
         raise ValueError(f"name is {name!r}; give a short name without spaces, colons, commas and equals signs")
     taken = _RECORDS.get(name)
+    if taken is None:
+        taken = next((record for record in _RECORDS.values() if record.kind.__name__ == name), None)
     if taken is not None and (taken.kind.__module__, taken.kind.__qualname__) != (kind.__module__, kind.__qualname__):
         raise ValueError(f"the name {name!r} is that of {taken.kind.__name__}; choose another")
     takes = "context" in inspect.signature(kind).parameters
@@ -172,7 +179,7 @@ def _import(place: str) -> type[Policy]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever a module that is not ours may raise
         raise ValueError(f"policy is {place!r}, which cannot be imported ({error}); give module:Class") from error
     if not (inspect.isclass(found) and issubclass(found, Policy)):
         raise ValueError(f"policy is {place!r}, which is {found!r}; give a class derived from tensorbandits.Policy")
