@@ -7,10 +7,11 @@ import sys
 import pytest
 
 import tensorbandits as tb
+import tensorbandits.testing
 
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (tb, tb.data, tb.policies, tb.tensor, tb.sim)
+    for module in (tb, tb.data, tb.policies, tb.tensor, tb.sim, tensorbandits.testing)
     for name in module.__all__
 } | {
     f"theory.{name}": f

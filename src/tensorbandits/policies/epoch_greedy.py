@@ -131,17 +131,22 @@ class TensorEpochGreedy(Policy):
             self._last, self._packed = fit, Model.of(fit)
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: a new epoch
+        if self._uniform_left or self._packed is None:
+            cell, tries = self._exploration.draw(query, rng)
+            self._begin_epoch()
+            self._issued, self._uniform_left = self._issued + 1, max(self._uniform_left - 1, 0)
+            return Choice(cell, tries)
+        cell = self._packed.best(query.fixed, query.allowed)  # which may refuse; then no round was issued
+        self._begin_epoch()
+        self._issued, self._greedy_left = self._issued + 1, self._greedy_left - 1
+        self._uniform_left = int(self._greedy_left == 0)
+        return Choice(cell, _GREEDY)
+
+    def _begin_epoch(self) -> None:
+        """Plan the greedy rounds of a new epoch if the last uniform round is over."""
+        if self._uniform_left == 0 and self._greedy_left == 0:
             self._greedy_left = self._greedy_rounds()
             self._epoch += 1
-        self._issued += 1
-        if self._uniform_left or self._packed is None:
-            self._uniform_left = max(self._uniform_left - 1, 0)
-            cell, tries = self._exploration.draw(query, rng)
-            return Choice(cell, tries)
-        self._greedy_left -= 1
-        self._uniform_left = int(self._greedy_left == 0)
-        return Choice(self._packed.best(query.fixed, query.allowed), _GREEDY)
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         if not note:

@@ -47,6 +47,7 @@ class Exploration:
             query.allowed.check_fixed(query.fixed.tolist())
         kept, share = self._kept(query)
         laws = dict(zip(self.decided, self.weights, strict=True)) if self.weights is not None else {}
+        before = {} if query.allowed is None else rng.bit_generator.state
         for tries in range(1, _TRIES + 1):
             cell = tuple(
                 level if level >= 0 else _draw_level(size, laws.get(j), kept.get(j), rng)
@@ -57,7 +58,11 @@ class Exploration:
         # However rare allowed cells are, the best one of a random tensor is found, or it is said that there is none.
         sizes = np.array(query.shape, dtype=np.int64)
         rows = rng.standard_normal(int(sizes.sum()))
-        return best_packed(np.ones(1), rows, sizes, np.ones_like(sizes), query.fixed, query.allowed), _TRIES / share
+        try:
+            return best_packed(np.ones(1), rows, sizes, np.ones_like(sizes), query.fixed, query.allowed), _TRIES / share
+        except ValueError:
+            rng.bit_generator.state = before  # a request that cannot be met changes nothing
+            raise
 
     def _kept(self, query: Query) -> tuple[dict[int, Ints], float]:
         """The allowed levels of the decided modes that are restricted, and the law's share of cells that have them."""

@@ -89,7 +89,7 @@ class VectorizedUCB(Policy):
         if rounds == 0:
             return first
         if told.min() == 0:
-            waiting = np.where((told == 0) & (issued**2 <= rounds), issued, np.inf)
+            waiting = np.where((told == 0) & (issued**2 <= issued.sum()), issued, np.inf)
             if waiting[arm := int(waiting.argmin())] < np.inf:
                 return arm
             mean = np.where(told > 0, mean, -np.inf)

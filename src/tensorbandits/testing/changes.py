@@ -1,0 +1,183 @@
+"""What happens when modes gain levels, when the past fades, and when many rewards come at once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.base import Policy
+from tensorbandits.testing.case import (
+    SHAPE,
+    Case,
+    Floats,
+    Skipped,
+    all_cells,
+    ledger_of,
+    play,
+    raises,
+    random_log,
+    same,
+)
+from tensorbandits.testing.state import through_a_file
+
+
+def check_growth(case: Case) -> None:
+    """A mode that gains levels costs nothing that was learned, and its new levels are played and learned.
+
+    A policy that cannot follow refuses, says what to do instead, and stays as it was.
+    """
+    if not case.grows:
+        policy = case.make(SHAPE)
+        play(policy, 30)
+        before = policy.state_dict()
+        with raises(ValueError, "cannot follow a mode that gains levels.*tell_ledger"):
+            policy.grow(0)
+        assert same(before, policy.state_dict())
+        return
+    _grow(case, (3, 4), (), 1)
+    if case.takes_context:
+        _grow(case, (3, 3), (0,), 0)
+        _grow(case, (3, 3), (0,), 1)
+
+
+def _grow(case: Case, shape: tuple[int, ...], context: tuple[int, ...], mode: int) -> None:
+    grown = tuple(size + 2 * (j == mode) for j, size in enumerate(shape))
+    mean = _growing(grown)
+    policy = case.make(shape, context=context, rank=1)
+    play(policy, case.rounds // 2, mean=mean)
+    told, seen = set(policy.ledger), policy.ledger.cells[policy.ledger.counts >= 10]
+    before = policy.estimate(seen)
+    policy.grow(mode)
+    policy.grow(mode)
+    assert policy.shape == policy.ledger.shape == grown
+    assert set(policy.ledger) == told, "the ledger has changed"
+    moved = np.abs(policy.estimate(seen) - before).max()
+    assert moved < 0.3 * np.ptp(mean), f"estimates of cells seen often moved by {moved:.3g}"
+    again = through_a_file(policy)
+    cells = play(policy, case.rounds, mean=mean, seed=2)
+    assert cells == play(again, case.rounds, mean=mean, seed=2), "a file written after growing goes on otherwise"
+    assert {cell[mode] for cell in cells} - set(range(shape[mode])), "no new level was played"
+    best = policy.best(tuple(grown[j] - 1 for j in context))
+    assert mean[best] > 0.8 * mean[tuple(grown[j] - 1 if j in context else slice(None) for j in range(2))].max()
+
+
+def _growing(shape: tuple[int, ...]) -> Floats:
+    """Means of which the last two levels of each mode are the best."""
+    result = np.ones(())
+    for size in shape:
+        result = np.multiply.outer(result, np.where(np.arange(size) < size - 2, 0.5, 1.5))
+    return result
+
+
+def check_bad_growth_is_refused(case: Case) -> None:
+    """Modes that do not exist and numbers of levels that are none are refused."""
+    policy = case.make(SHAPE)
+    bad: list[tuple[Any, ...]] = [(3,), (-1,), ("a",), (0, 0), (0, -1), (0, 1.5)]
+    for arguments in bad:
+        with raises((ValueError, TypeError)):
+            policy.grow(*arguments)
+    assert policy.shape == SHAPE
+
+
+def check_a_fading_past_stays_sound(case: Case) -> None:
+    """Fading each round, and fading almost all at once, leave sound numbers and no warning; decisions go on."""
+    with warnings.catch_warnings(), np.errstate(invalid="raise", divide="raise"):
+        warnings.simplefilter("error")
+        policy = case.make(SHAPE)
+        play(policy, 200, fade=0.99)
+        _sound(policy)
+        for _ in range(60):
+            policy.fade(0.5)
+        _sound(policy)
+        play(policy, 40)
+        _sound(policy)
+        policy.fade(1e-6)
+        play(policy, 10, fade=0.5)
+        _sound(policy)
+
+
+def _sound(policy: Policy) -> None:
+    squares, freedom = policy.ledger.repeats()
+    assert squares >= 0 <= freedom, policy.ledger.repeats()
+    assert (policy.ledger.counts > 0).all()
+    assert np.isfinite(policy.estimate(all_cells(policy.shape))).all()
+    assert len(policy.best()) == len(policy.shape)
+    assert len(policy.ask()) == len(policy.shape)
+
+
+def check_bad_factors_are_refused(case: Case) -> None:
+    """A factor that is not above 0 and at most 1 is refused, and changes nothing."""
+    policy, twin = case.make(SHAPE), case.make(SHAPE)
+    play(policy, 20)
+    play(twin, 20)
+    bad: list[Any] = [0, -0.5, 1.5, float("nan"), float("inf"), None, "0.5", True]
+    for factor in bad:
+        with raises((ValueError, TypeError)):
+            policy.fade(factor)
+    assert same(policy.state_dict(), twin.state_dict())
+
+
+def check_a_fading_past_follows_a_change(case: Case) -> None:
+    """When the best cell turns bad, a policy whose past fades earns more afterwards than one that forgets nothing."""
+    if not case.forgets:
+        raise Skipped("this policy plans its exploration once")
+    before, after = np.array([3.0, 0.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 3.0])
+    rounds = 300
+    earned = {1.0: 0.0, 0.97: 0.0}
+    for factor in earned:
+        for seed in range(4):
+            policy = case.make((4,), rank=1, seed=seed, horizon=8 * rounds)
+            play(policy, 2 * rounds, mean=before, seed=seed, fade=factor)
+            cells = play(policy, rounds, mean=after, seed=10 + seed, fade=factor)
+            earned[factor] += float(sum(after[cell] for cell in cells)) / rounds
+    assert earned[0.97] > earned[1.0], f"earned by factor: {earned}"
+
+
+def check_a_ledger_told_equals_its_rewards_told(case: Case) -> None:
+    """``tell_ledger`` teaches what telling its rewards one by one does."""
+    cells, rewards = random_log(SHAPE, 120)
+    rewards = np.round(8.0 * rewards) / 8.0  # so that sums are exact, in whatever order
+    log = ledger_of(SHAPE, cells, rewards)
+    for rounds in (0, 40):
+        one, many = case.make(SHAPE), case.make(SHAPE)
+        for policy in (one, many):
+            for _ in range(rounds):  # all are answered, so that no ask waits for the rewards of the log
+                policy.tell(policy.ask(), 0.5)
+        for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
+            one.tell(cell, reward)
+        many.tell_ledger(log)
+        assert one.ledger.rounds == many.ledger.rounds == rounds + 120
+        for entry in one.ledger:
+            np.testing.assert_allclose(many.ledger[entry.cell][1:], entry[1:], rtol=1e-12, atol=1e-12)
+        everywhere = all_cells(SHAPE)
+        np.testing.assert_allclose(many.estimate(everywhere), one.estimate(everywhere), rtol=1e-9, atol=1e-9)
+        assert one.best() == many.best()
+        assert play(one, 20, seed=3) == play(many, 20, seed=3)
+    assert ledger_of(SHAPE, cells, rewards) == log, "the ledger that was told has changed"
+
+
+def check_a_ledger_of_another_shape_is_refused(case: Case) -> None:
+    """What is no ledger of the policy's shape is refused, as is replacing the policy's own."""
+    policy, twin = case.make(SHAPE), case.make(SHAPE)
+    with raises(ValueError, "shape"):
+        policy.tell_ledger(Ledger((3, 4)))
+    not_a_ledger: Any = {"a": 1}
+    with raises(TypeError, "no Ledger"):
+        policy.tell_ledger(not_a_ledger)
+    with raises(AttributeError, "tell_ledger"):
+        policy.ledger = Ledger(SHAPE)
+    assert same(policy.state_dict(), twin.state_dict())
+
+
+CHECKS = [
+    check_growth,
+    check_bad_growth_is_refused,
+    check_a_fading_past_stays_sound,
+    check_bad_factors_are_refused,
+    check_a_fading_past_follows_a_change,
+    check_a_ledger_told_equals_its_rewards_told,
+    check_a_ledger_of_another_shape_is_refused,
+]
