@@ -231,8 +231,10 @@ def _refuse_masked(values: Any, name: str) -> None:
         raise TypeError(f"{name} is a masked array; give the entries that are not masked: {name}.compressed()")
 
 
-def check_array(values: Any, name: str, shape: Cell, *, integers: bool = False) -> NDArray[Any]:
-    """Return finite numbers of exactly this shape, as a new array of floats, or of integers.
+def check_array(
+    values: Any, name: str, shape: Cell, *, integers: bool = False, largest: float = math.inf
+) -> NDArray[Any]:
+    """Return finite numbers of exactly this shape, none larger than allowed, as a new array of floats, or of integers.
 
     >>> check_array([1, 2], "counts", (2,)).tolist(), check_array(3, "phase", (), integers=True).item()
     ([1.0, 2.0], 3)
@@ -248,6 +250,8 @@ def check_array(values: Any, name: str, shape: Cell, *, integers: bool = False) 
         raise ValueError(f"{name} is of shape {array.shape} and type {array.dtype}; give {what} of shape {shape}")
     if not np.isfinite(array.astype(np.float64)).all():
         raise ValueError(f"{name} has entries that are no finite numbers; every one must be")
+    if array.size and np.abs(array.astype(np.float64)).max() > largest:
+        raise ValueError(f"{name} has entries larger than {largest:g}, the most allowed")
     return np.array(array, dtype=np.int64 if integers else np.float64)
 
 
@@ -268,6 +272,16 @@ def check_positive(value: Any, name: str) -> float:
     if isinstance(value, bool) or not is_finite(value) or value <= 0:
         raise ValueError(f"{name} is {value!r}; it must be a finite number above 0")
     return float(value)
+
+
+def check_noise(value: Any) -> float | None:
+    """Return the standard deviation of a reward's noise, of a size that rewards may have; ``None`` if it is unknown."""
+    if value is None:
+        return None
+    noise = check_positive(value, "noise")
+    if not SMALLEST_REWARD <= noise <= LARGEST_REWARD:
+        raise ValueError(f"noise is {noise:g}; {_RESCALE}")
+    return noise
 
 
 def check_least(value: float, name: str, least: float = 0.0) -> float:

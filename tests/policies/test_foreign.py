@@ -58,3 +58,25 @@ def test_a_module_that_cannot_be_imported_is_named(text: str, tmp_path: Path, mo
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="'broken_policies:Own', which cannot be imported"):
         registry.find("broken_policies:Own")
+
+
+def test_an_abstract_class_is_no_policy():
+    with pytest.raises(ValueError, match="give a class derived from"):
+        registry.find("tensorbandits:Policy")
+    with pytest.raises(TypeError, match="is no policy"):
+        tb.register(tb.Policy, "abstract")
+
+
+def test_a_class_that_does_not_keep_its_arguments_cannot_be_saved_and_says_why():
+    class Forgetful(tb.VectorizedUCB):
+        def __init__(self, shape, *, seed=None, **more):
+            super().__init__(shape, seed=seed)
+
+    with pytest.raises(TypeError, match=r"does not keep its arguments \['more'\]"):
+        Forgetful((2, 2)).state_dict()
+
+
+@pytest.mark.parametrize("kind", [tb.TensorThompsonSampling, tb.TensorEnsembleSampling])
+def test_noise_beyond_what_rewards_may_be_is_refused(kind):
+    with pytest.raises(ValueError, match="noise is 1e\\+300; allowed are"):
+        kind((2, 2), 1, noise=1e300)

@@ -281,11 +281,7 @@ class Policy(ABC):
         (2, 4)
         """
         at, more = check_level(mode, len(self.shape), "mode"), check_count(count, "count")
-        if not self.learns:
-            with self._turns.gate:
-                self._grow_to(at, more)
-            return
-        with self._turns.still(), self._turns.gate:
+        with self._turns.frozen():
             self._grow_to(at, more)
 
     def forbid(self, *cells: Mapping[int, int]) -> None:
@@ -380,11 +376,16 @@ class Policy(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on exactly from here: arrays, numbers, strings and nested dicts."""
-        with self._turns.still():
+        with self._turns.frozen():
             return saving.state_of(self)
 
     def _arguments(self) -> dict[str, Any]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "seed")]
+        if missing := [name for name in names if not hasattr(self, name)]:
+            raise TypeError(
+                f"{type(self).__name__} does not keep its arguments {missing} under their names, so that it could not "
+                "be made again; set self.<name> = <name> for each, and name each argument by itself"
+            )
         return {name: copy.deepcopy(getattr(self, name)) for name in names}
 
     @classmethod

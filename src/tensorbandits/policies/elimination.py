@@ -24,6 +24,7 @@ from tensorbandits.checks import (
     Rank,
     check_array,
     check_count,
+    check_noise,
     check_positive,
     check_shape,
     check_weights,
@@ -135,7 +136,7 @@ class TensorElimination(Policy):
         self.initial = None if initial is None else check_count(initial, "initial", 0)
         self.exploration = None if exploration is None else check_count(exploration, "exploration", 0)
         self.sigma = None if sigma is None else _check_sigma(sigma, self.shape)
-        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.noise = check_noise(noise)
         self.delta = None if delta is None else _check_delta(delta)
         self.weights = check_weights(weights, self.shape)
         self._modes = [j for j, size in enumerate(self.shape) if size > 1] or [0]

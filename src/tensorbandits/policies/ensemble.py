@@ -17,6 +17,7 @@ from tensorbandits.checks import (
     check_array,
     check_count,
     check_level,
+    check_noise,
     check_positive,
     check_shape,
     is_finite,
@@ -257,7 +258,7 @@ class TensorEnsembleSampling(ModelSampling):
         if perturbation != "noise":
             check_positive(perturbation, 'perturbation (a variance, or "noise")')
         self.perturbation = perturbation
-        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.noise = check_noise(noise)
         self.prior_mean, self.prior_variance = prior_mean, prior_variance
         self.core_ridge = check_positive(core_ridge, "core_ridge")
         self.scale_free, self.intercept = bool(scale_free), bool(intercept)

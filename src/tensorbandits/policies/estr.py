@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell, Rank, check_array, check_count, check_positive, check_shape, resolve_rank
+from tensorbandits.checks import (
+    Cell,
+    Rank,
+    check_array,
+    check_count,
+    check_noise,
+    check_positive,
+    check_shape,
+    resolve_rank,
+)
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.low_oful import LowOFUL
@@ -93,7 +102,7 @@ class MatricizedESTR(Policy):
         self.delta = check_positive(delta, "delta")
         if self.delta >= 1:
             raise ValueError(f"delta is {delta!r}; it is a probability: give a number above 0 and below 1")
-        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.noise = check_noise(noise)
         self.norm = None if norm is None else check_positive(norm, "norm")
         if recovery not in _RECOVERIES:
             raise ValueError(f"recovery is {recovery!r}; choose one of {_RECOVERIES}")

@@ -111,7 +111,7 @@ class LowOFUL:
         self = cls(check_array(state["left"], "left", (p, p)), check_array(W, "W", (P, r)), 1.0, 1.0)
         for name in ("G", "D", "theta", "variance"):
             setattr(self, name, np.ascontiguousarray(check_array(state[name], name, getattr(self, name).shape)))
-        if (self.D <= 0).any() or (self.variance < 0).any():
-            raise ValueError("D is not above 0, or variance is below 0")
+        if (self.D <= 0).any() or (self.variance < 0).any() or (np.diag(self.G) < 0).any():
+            raise ValueError("D is not above 0, or variances are below 0")
         self.logdet = check_array(state["logdet"], "logdet", ()).item()
         return self

@@ -130,7 +130,7 @@ def register(kind: type[Policy], name: str, *, label: str | None = None, context
     (0, 0)
     >>> del _RECORDS["ours"]
     """
-    if not (inspect.isclass(kind) and issubclass(kind, Policy)):
+    if not (inspect.isclass(kind) and issubclass(kind, Policy)) or inspect.isabstract(kind):
         raise TypeError(f"{kind!r} is no policy; register a class derived from tensorbandits.Policy")
     if not isinstance(name, str) or not name or set(name) & set(":,=") or any(letter.isspace() for letter in name):
         raise ValueError(f"name is {name!r}; give a short name without spaces, colons, commas and equals signs")
@@ -181,6 +181,6 @@ def _import(place: str) -> type[Policy]:
             found = getattr(found, part)
     except Exception as error:  # whatever a module that is not ours may raise
         raise ValueError(f"policy is {place!r}, which cannot be imported ({error}); give module:Class") from error
-    if not (inspect.isclass(found) and issubclass(found, Policy)):
+    if not (inspect.isclass(found) and issubclass(found, Policy)) or inspect.isabstract(found):
         raise ValueError(f"policy is {place!r}, which is {found!r}; give a class derived from tensorbandits.Policy")
     return found

@@ -13,6 +13,7 @@ from tensorbandits.checks import (
     Rank,
     check_array,
     check_count,
+    check_noise,
     check_positive,
     check_shape,
 )
@@ -182,7 +183,7 @@ class TensorThompsonSampling(ModelSampling):
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         self.rank = rank
-        self.noise = None if noise is None else check_positive(noise, "noise")
+        self.noise = check_noise(noise)
         self.decay = None if decay is None else check_positive(decay, "decay")
         if decay is not None and decay > 1:
             raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")

@@ -81,6 +81,16 @@ class Turns:
         finally:
             self.end()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Have nobody decide either, as far as decisions change the policy."""
+        if not self.learns:
+            with self.gate:
+                yield
+            return
+        with self.still(), self.gate:
+            yield
+
 
 def _all(changes: list[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
     """Make every change, even if one of them fails; then raise its error."""

@@ -21,6 +21,8 @@ from tensorbandits.tensor.best import best_packed
 from tensorbandits.tensor.likelihood import Observations
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker, values_at
 
+_LARGEST = 1e120  # number of a model; those of larger ones multiply to what no float holds
+
 
 class Model:
     """A Tucker tensor plus a constant, as flat arrays that a sweep changes in place.
@@ -84,11 +86,12 @@ class Model:
     def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
         """Return the model that :meth:`state` described, which must be of this shape and rank."""
         rows = [
-            check_array(state["factors"][str(j)], f"factor {j}", size).ravel()
+            check_array(state["factors"][str(j)], f"factor {j}", size, largest=_LARGEST).ravel()
             for j, size in enumerate(zip(shape, rank, strict=True))
         ]
-        core = check_array(state["core"], "the core", rank).ravel()
-        return cls(shape, rank, np.concatenate(rows), core, check_array(state["offset"], "the offset", ()).item())
+        core = check_array(state["core"], "the core", rank, largest=_LARGEST).ravel()
+        offset = check_array(state["offset"], "the offset", (), largest=_LARGEST).item()
+        return cls(shape, rank, np.concatenate(rows), core, offset)
 
     def grown(self, fresh: Sequence[Floats]) -> Model:
         """Return a model whose modes have more levels, with the rows ``fresh[j]`` (new levels, r_j) of theirs.
