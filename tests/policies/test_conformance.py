@@ -8,7 +8,7 @@ pytest.register_assert_rewrite("tensorbandits.testing")
 import tensorbandits as tb  # noqa: E402
 from tensorbandits import testing  # noqa: E402
 from tensorbandits.policies import registry  # noqa: E402
-from tensorbandits.testing import Case  # noqa: E402
+from tensorbandits.testing import Case, damage, restrictions  # noqa: E402
 
 
 def gaussian_oracle(ledger, rng):
@@ -18,21 +18,21 @@ def gaussian_oracle(ledger, rng):
 
 
 CASES = [
-    Case("thompson", unanswered=20_000),
-    Case("ensemble", ensemble_size=8),
+    Case("thompson", unanswered=10_000),
+    Case("ensemble", unanswered=50_000, ensemble_size=8),
     # It keeps to the arms that are still active, and shrinks estimates towards 0.
-    Case("elimination", centred=False, maximises=False, patient=False, forgets=False),
+    Case("elimination", centred=False, maximises=False, patient=False, forgets=False, unanswered=50_000),
     # It learns from its few uniform rounds only.
     Case("epoch-greedy", learns_from_logs=False, rounds=3000, share=0.5),
     Case("ucb", scale_free=False, unanswered=50_000),
     # With c_0 = 0.5 it would explore 3 of 12 cells, and lock onto the best of those on a bad day.
-    Case("estr", centred=False, patient=False, forgets=False, share=0.5, unanswered=100_000, c_0=3.0),
+    Case("estr", centred=False, patient=False, forgets=False, share=0.5, unanswered=50_000, c_0=3.0),
     Case(
         tb.ApproximateThompsonSampling,
         name="own-oracle",
         centred=False,
         scale_free=False,
-        unanswered=20_000,
+        unanswered=10_000,
         oracle=gaussian_oracle,
         draws=16,
     ),
@@ -50,3 +50,77 @@ def test_it_conforms(check, case):
         check(case)
     except testing.Skipped as reason:
         pytest.skip(str(reason))
+
+
+def test_elimination_that_keeps_all_arms_has_the_largest_estimate_of_all():
+    restrictions.check_the_best_allowed_cell_equals_brute_force(Case("elimination", confidence=1e6))
+
+
+def test_ten_thousand_requests_are_restricted():
+    """What the checks of restrictions add up to over all cases."""
+    shapes = sum(len(case.contexts()) for case in CASES)
+    assert shapes * (restrictions._REQUESTS + restrictions._EXACT) >= 10_000
+
+
+def test_two_thousand_states_files_and_answers_are_damaged():
+    assert len(CASES) * (damage._STATES + damage._FILES) >= 2000
+
+
+class Careless(tb.VectorizedUCB):
+    """Chooses whatever is asked, changes when it is looked at, and takes any state."""
+
+    def _choose(self, query, rng):
+        return (0,) * len(self.shape)
+
+    def _best(self, query):
+        self._tables[0] += 1
+        return super()._best(query)
+
+    def _restore(self, state):
+        self._tables = np.asarray(state["tables"])
+
+
+class Forgetful(tb.VectorizedUCB):
+    """Saves nothing, forgets by turning counts around, and grows by starting afresh."""
+
+    def _state(self):
+        return {"tables": np.zeros_like(self._tables)}
+
+    def _fade(self, factor):
+        self._tables[1:] *= -factor
+
+    def _grow(self, shape):
+        self._tables = np.zeros((3, *shape))
+        self._bound()
+
+    def _observe_ledger(self, ledger):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Careless, "check_context"),
+        (Careless, "check_looking_changes_nothing"),
+        (Careless, "check_only_allowed_cells_are_chosen"),
+        (Careless, "check_a_request_that_allows_nothing_is_refused"),
+        (Careless, "check_it_learns"),
+        (Careless, "check_late_rewards_are_learned"),
+        (Careless, "check_damaged_states_are_refused"),
+        (Forgetful, "check_growth"),
+        (Forgetful, "check_a_fading_past_stays_sound"),
+        (Forgetful, "check_a_ledger_told_equals_its_rewards_told"),
+        (Forgetful, "check_a_state_goes_on_identically"),
+        (Forgetful, "check_a_file_goes_on_identically"),
+    ],
+)
+def test_the_suite_finds_what_is_broken(kind, name):
+    (check,) = (check for check in testing.checks if check.__name__ == name)
+    report = testing.run(Case(kind, name="broken"), only=[check])
+    assert list(report.failed) == [name]
+    assert "broken: 0 passed, 0 skipped, 1 failed" in str(report)
+
+
+def test_a_class_that_no_other_process_can_import_is_checked_here():
+    local = type("Local", (tb.VectorizedUCB,), {"__module__": "__main__"})
+    assert testing.run(Case(local), only=damage.CHECKS).ok

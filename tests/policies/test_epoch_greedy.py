@@ -251,3 +251,23 @@ def test_a_restored_policy_has_the_same_completion_to_the_last_bit():
     twin = TensorEpochGreedy.from_state_dict(policy.state_dict())
     cells = list(np.ndindex(8, 8, 8))
     np.testing.assert_array_equal(twin.estimate(cells), policy.estimate(cells))
+
+
+@pytest.mark.parametrize(("delay", "lose"), [(0, 0.0), (100, 0.0), (0, 0.97)])
+@pytest.mark.parametrize(("shape", "rounds", "seeds"), [((2, 2), 800, 8), ((15, 15, 15), 1600, 3)], ids=str)
+def test_it_goes_on_exploring_whatever_late_and_few_rewards_say(shape, rounds, seeds, delay, lose):
+    """Halves of the data that say nothing, or the same, must not be taken for an error of 0."""
+    mean = tb.paper_tensor(p=shape[0], order=len(shape), rank=1, seed=0)
+    for seed in range(seeds):
+        policy, rng, waiting, uniform = TensorEpochGreedy(shape, rank=1, seed=seed), np.random.default_rng(seed), [], []
+        for _ in range(rounds):
+            policy.learn()
+            choice = policy.decide(policy.query())
+            uniform.append(choice.note > 0)
+            waiting.append(choice)
+            if len(waiting) > delay:
+                told = waiting.pop(0)
+                if rng.random() >= lose:
+                    policy.tell(told.cell, float(mean[told.cell] + rng.standard_normal()), told.note)
+        assert sum(uniform[rounds // 4 :]) > 0, f"seed {seed} stopped after {sum(uniform)} uniform rounds"
+        assert policy._greedy_left <= rounds

@@ -8,7 +8,7 @@ from tensorbandits.testing.case import Case, Floats, Skipped, play
 
 _EASY = 3.0 * np.multiply.outer([0.2, 1.0, -0.5, 0.1], [0.3, 1.2, -1.0])
 _SMALL = np.array([[0.0, 1.0], [0.5, 3.0]])
-_SEEDS = 12
+_SEEDS = 8
 _FAR = 1e9
 
 
