@@ -12,6 +12,7 @@ import numpy as np
 from tensorbandits.checks import Cell, Rank, check_context, check_count, check_shape, resolve_rank
 from tensorbandits.policies.approximate import SLOW_CORE
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.elimination import SLOW_INSIDE
 from tensorbandits.policies.registry import find
 from tensorbandits.theory import exploration_rounds, initial_rounds, inside_coordinates
 
@@ -122,10 +123,16 @@ class _Problem:
         return {
             "TensorThompsonSampling": self.small_core,
             "TensorEnsembleSampling": self.gain and self.small_core,
-            "TensorElimination": self.gain and not self.context and self.n >= needed and self._can("elimination"),
+            "TensorElimination": self.gain and not self.context and self.n >= needed and self._quick_elimination,
             "TensorEpochGreedy": self.gain and self.n > initial_rounds(self.sizes, self.ranks),
             "VectorizedUCB": self.cells <= self.n and self._can("ucb"),
         }
+
+    @property
+    def _quick_elimination(self) -> bool:
+        """Whether elimination can be made, and closes a phase within seconds."""
+        q = inside_coordinates(self.sizes, self.ranks)
+        return self._can("elimination") and (q <= SLOW_INSIDE or q == self.cells)
 
     def _can(self, policy: str) -> bool:
         """Whether a policy can be made at this size."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes
 Mask = NDArray[np.bool_]
 
 _CELLS = 10**6  # at most
-_SLOW = 6_000  # with more coordinates inside, some asks take many seconds
+SLOW_INSIDE = 6_000  # with more coordinates inside, some asks take many seconds
 _SECONDS = 3.5e-11  # per cubed coordinate
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
@@ -147,7 +147,7 @@ class TensorElimination(Policy):
             raise ValueError(why)
         K = math.prod(self.shape)
         q = theory.inside_coordinates(self._sizes, self._rank) if self._rank else 0
-        if _SLOW < q < K:
+        if SLOW_INSIDE < q < K:
             warnings.warn(
                 f"{self._sizes} has {q} coordinates inside subspaces of rank {self._rank}: an ask that closes a phase "
                 f"will take about {_SECONDS * q**3:.0f} s; lower the rank, or use TensorThompsonSampling",
