@@ -162,7 +162,7 @@ def check_a_request_that_allows_nothing_is_refused(case: Case) -> None:
                 policy.ask(levels, Allowed({0: [1]}, forbidden=[{0: 1}]))
             twin.learn()  # once for ask, and once for ask_many
             twin.learn()
-            assert same(policy.state_dict(), twin.state_dict()), f"after {rounds} rounds"
+            assert same(policy.state_dict(), twin.state_dict()), f"such a request changed it after {rounds} rounds"
 
 
 def check_bad_restrictions_are_refused(case: Case) -> None:
