@@ -162,11 +162,11 @@ def ledger_with(counts):
 def test_perturbations_drawn_late_have_the_law_of_those_drawn_at_once():
     """A member that looks after 3, 4 and 5 rewards of a cell holds a sum of 12 standard normals."""
     rng = np.random.default_rng(0)
-    sums = []
+    sums, ledgers = [], [ledger_with(counts) for counts in ([3.0], [7.0, 2.0], [12.0, 2.0, 1.0])]
     for _ in range(4000):
         member = Member(None)
-        for counts in ([3.0], [7.0, 2.0], [12.0, 2.0, 1.0]):
-            last = member.perturb(ledger_with(counts), rng)
+        for ledger in ledgers:
+            last = member.perturb(ledger, rng)
         sums.append(last)
     np.testing.assert_allclose(np.var(sums, axis=0), [12.0, 2.0, 1.0], rtol=0.1)
     np.testing.assert_allclose(np.mean(sums, axis=0), 0.0, atol=0.2)
@@ -183,14 +183,14 @@ def test_perturbations_stay_with_the_member():
 
 def test_perturbations_of_faded_rewards_have_the_variance_of_what_they_count_for():
     """4 rewards, faded by a half, and 3 more: a sum of variance 5, which keeps half of what it was."""
-    rng, sums = np.random.default_rng(0), []
+    rng, sums, before = np.random.default_rng(0), [], ledger_with([4.0])
+    after = before.copy()
+    after.fade(0.5)
+    after.add([(0,)] * 3, [1.0] * 3)
     for _ in range(4000):
-        ledger, member = tb.Ledger((1,)), Member(None)
-        ledger.add([(0,)] * 4, [1.0] * 4)
-        first = member.perturb(ledger, rng)[0]
-        ledger.fade(0.5)
-        ledger.add([(0,)] * 3, [1.0] * 3)
-        sums.append((first, member.perturb(ledger, rng)[0]))
+        member = Member(None)
+        first = member.perturb(before, rng)[0]
+        sums.append((first, member.perturb(after, rng)[0]))
     np.testing.assert_allclose(np.cov(np.array(sums).T), [[4.0, 2.0], [2.0, 5.0]], rtol=0.15)
 
 

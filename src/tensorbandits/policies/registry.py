@@ -180,7 +180,8 @@ def _import(place: str) -> type[Policy]:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # whatever a module that is not ours may raise
-        raise ValueError(f"policy is {place!r}, which cannot be imported ({error}); give module:Class") from error
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"policy is {place!r}, which cannot be imported ({what}); give module:Class") from error
     if not (inspect.isclass(found) and issubclass(found, Policy)) or inspect.isabstract(found):
         raise ValueError(f"policy is {place!r}, which is {found!r}; give a class derived from tensorbandits.Policy")
     return found
