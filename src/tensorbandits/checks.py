@@ -284,7 +284,7 @@ def check_noise(value: Any) -> float | None:
     return noise
 
 
-def check_least(value: float, name: str, least: float = 0.0) -> float:
+def check_at_least(value: float, name: str, least: float = 0.0) -> float:
     """Return a finite number of at least ``least``."""
     if not is_finite(value) or value < least:
         raise ValueError(f"{name} is {value!r}; it must be a finite number of at least {least:g}")

@@ -21,10 +21,10 @@ from tensorbandits.checks import (
     LARGEST_REWARD,
     Cell,
     check_array,
+    check_at_least,
     check_cell,
     check_cells,
     check_count,
-    check_least,
     check_level,
     check_reward,
     check_rewards,
@@ -417,8 +417,8 @@ class Ledger:
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
         ledger._sums[:, : len(cells)] = sums
         ledger._rounds = float(ledger.counts.sum())
-        ledger._log_faded = -check_least(-check_array(state["log_faded"], "log_faded", ()).item(), "-log_faded")
-        ledger._received = check_least(check_array(state["received"], "received", ()).item(), "received")
+        ledger._log_faded = -check_at_least(-check_array(state["log_faded"], "log_faded", ()).item(), "-log_faded")
+        ledger._received = check_at_least(check_array(state["received"], "received", ()).item(), "received")
         ledger._fadings, ledger._version = (check_count(state[name], name, 0) for name in ("fadings", "version"))
         return ledger
 

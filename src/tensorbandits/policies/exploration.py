@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell, Rank, check_array, check_least, check_shape
+from tensorbandits.checks import Cell, Rank, check_array, check_at_least, check_shape
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.query import Query
 from tensorbandits.tensor.best import best_packed
@@ -29,7 +29,7 @@ class Exploration:
     ``weights`` has one vector of probabilities per mode that is no context, or is ``None``: uniform.
 
     >>> exploration = Exploration((2, 2))
-    >>> exploration.add((0, 1), Ledger.of((2, 2), [(0, 1)], [1.0], [3.0], [9.0]), 1.0)
+    >>> exploration.record((0, 1), 3.0, 1.0)
     >>> exploration.ledger.rounds, exploration.probabilities(exploration.ledger) is None
     (1.0, True)
     """
@@ -77,11 +77,6 @@ class Exploration:
     def record(self, cell: Cell, reward: float, tries: float) -> None:
         """Add the reward of a cell."""
         self.ledger.record(cell, reward)
-        self.tries += tries
-
-    def add(self, cell: Cell, ledger: Ledger, tries: float) -> None:
-        """Add several rewards of a cell."""
-        self.ledger.merge(ledger)
         self.tries += tries
 
     def fade(self, factor: float) -> None:
@@ -153,7 +148,9 @@ class Exploration:
         self.ledger = Ledger.from_state(state["ledger"])
         if self.ledger.shape != self.shape:
             raise ValueError(f"the explored rewards have shape {self.ledger.shape} instead of {self.shape}")
-        self.tries = check_least(check_array(state["tries"], "tries", ()).item(), "tries", 0.999 * self.ledger.rounds)
+        self.tries = check_at_least(
+            check_array(state["tries"], "tries", ()).item(), "tries", 0.999 * self.ledger.rounds
+        )
         self.eras = [(check_shape(shape), check_array(rounds, "rounds", ()).item()) for shape, rounds in state["eras"]]
 
 

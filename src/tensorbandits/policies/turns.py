@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 
@@ -84,11 +84,7 @@ class Turns:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Have nobody decide either, as far as decisions change the policy."""
-        if not self.learns:
-            with self.gate:
-                yield
-            return
-        with self.still(), self.gate:
+        with self.still(), self.gate if self.learns else nullcontext():  # else standing still holds the gate already
             yield
 
 
