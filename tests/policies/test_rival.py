@@ -8,6 +8,7 @@ from tests.plain.sweep import PlainChain
 import tensorbandits as tb
 from tensorbandits.policies.thompson import _RIVAL_SWEEPS, GibbsOracle
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.rewards import likelihood_of
 
 SHAPE, RANK = (6, 5, 4), (2, 2, 2)
 
@@ -59,7 +60,7 @@ def test_likelihoods_differ_as_those_of_single_rewards_do(problem):
 
 
 def oracle_with(chain, ledger):
-    oracle = GibbsOracle(SHAPE, RANK, noise=None, decay=1.0, sweeps=1, max_sweeps=100)
+    oracle = GibbsOracle(SHAPE, RANK, likelihood=likelihood_of("gaussian"), decay=1.0, sweeps=1, max_sweeps=100)
     oracle.chain, oracle.seen = chain, ledger.rounds
     return oracle
 

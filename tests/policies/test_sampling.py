@@ -11,6 +11,7 @@ import tensorbandits as tb
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ensemble import Member
 from tensorbandits.policies.thompson import sampling_rank
+from tensorbandits.tensor.likelihood import Units
 from tensorbandits.tensor.sweep import Model
 
 PAPER_PROBLEM = {"p": 6, "signal": 1.0, "rank": 1}
@@ -221,7 +222,7 @@ def test_an_update_of_the_paper_ensemble_lowers_the_papers_objective():
         return loss + 0.01 * ((tensor.core - 1.0) ** 2).sum()
 
     model = Model.of(before)
-    oracle._fit(model, member.prior, policy.ledger, target, 1.0, 1.0)
+    oracle._fit(model, member.prior, policy.ledger, np.sqrt(0.1) * member.perturbation, Units(0.0, 1.0))
     after = model.tensor()
     drop = as_written(before) - as_written(after)
     assert drop >= -1e-9

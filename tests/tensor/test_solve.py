@@ -8,6 +8,7 @@ from tests.plain import sweep as plain
 from tensorbandits import Ledger
 from tensorbandits.tensor import Tucker
 from tensorbandits.tensor.gibbs import OFFSET_VARIANCE, Chain, Units
+from tensorbandits.tensor.likelihood import Gaussian
 from tensorbandits.tensor.solve import row_equations, solve_spd
 
 SETTINGS = [
@@ -109,7 +110,7 @@ def test_gibbs_arm_frequencies_match_the_exact_posterior_of_one_mode():
     X = (c / S**2 + counts * means / variance) / precision + rng.standard_normal((len(S), 4)) / np.sqrt(precision)
     exact = np.bincount(X.argmax(axis=1), minlength=4) / len(X)
 
-    chain = Chain.from_prior((4,), (1,), units, rng, noise_variance=variance)
+    chain = Chain.from_prior((4,), (1,), units, rng, likelihood=Gaussian(variance, learned=False))
     best = []
     for _ in range(25_000):
         chain.sweep(ledger, units, rng, sweeps=1, learn_noise=False)

@@ -8,7 +8,7 @@ from tests.plain import sweep as plain
 
 from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
-from tensorbandits.tensor.likelihood import Observations
+from tensorbandits.tensor.likelihood import Gaussian, Observations
 from tensorbandits.tensor.sweep import Model, sweep
 
 SIZES = {1: 9, 2: 7, 3: 5, 4: 4, 5: 3}  # largest mode by order, so that the plain twin stays quick
@@ -81,7 +81,7 @@ def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay):
     """Gamma, noise variance and offset too, from the same draws; the generator ends where the twin's does."""
     shape, rank, ledger, rng = problem
     units = Units.of(ledger)
-    chain = Chain.from_prior(shape, rank, units, rng, noise_variance=None if learn_noise else 0.5, decay=decay)
+    chain = Chain.from_prior(shape, rank, units, rng, likelihood=Gaussian(0.5, learn_noise), decay=decay)
     chain.likelihood.variance = max(
         chain.likelihood.variance, 0.1
     )  # heavy tails make the two drift apart within a sweep

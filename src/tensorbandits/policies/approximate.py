@@ -28,6 +28,7 @@ from tensorbandits.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
+from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
@@ -146,15 +147,11 @@ class ApproximateThompsonSampling(Policy):
         return candidates[int(self._estimate(np.array(candidates)).argmax())]
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(
-            np.mean(
-                [
-                    draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
-                    for draw in self._posterior_draws()
-                ],
-                axis=0,
-            )
-        )
+        return np.asarray(np.mean([self._mean_rewards(draw, cells) for draw in self._posterior_draws()], axis=0))
+
+    def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
+        """The mean rewards of cells (n, d) in a draw, shape (n,)."""
+        return draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
 
     def _posterior_draws(self) -> list[Draw]:
         """Draws given the ledger as it is, made on copies so that neither oracle nor generator moves."""
@@ -226,6 +223,8 @@ def core_refusal(ranks: Cell) -> str | None:
 class ModelOracle(Oracle, Protocol):
     """An oracle that keeps a model and changes it in place, so that a draw need not be made anew."""
 
+    likelihood: Likelihood
+
     def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model:
         """Return the model of the next draw; it is valid until the oracle is used again."""
         ...
@@ -252,6 +251,9 @@ class ModelSampling(ApproximateThompsonSampling):
     def _learn(self) -> None:
         self._posterior = None
         self._draw = self.oracle.advance(self._ledger, self._rng).copy()
+
+    def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
+        return self.oracle.likelihood.rewards(super()._mean_rewards(draw, cells))
 
     def _choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         if not queries:

@@ -25,7 +25,8 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
-from tensorbandits.tensor.likelihood import Observations, Units
+from tensorbandits.tensor.likelihood import Units
+from tensorbandits.tensor.rewards import Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
@@ -83,7 +84,7 @@ class EnsembleOracle:
 
     def __init__(self, policy: TensorEnsembleSampling, shape: Cell, rank: Cell) -> None:
         self.size = policy.ensemble_size
-        self.noise = policy.noise
+        self.likelihood = likelihood_of(policy.reward, noise=policy.noise)
         self.perturbation = policy.perturbation
         self.scale_free = policy.scale_free
         self.intercept = policy.intercept
@@ -147,30 +148,37 @@ class EnsembleOracle:
         member = self.members[index]
         if member.model is not None and member.version == ledger.version:
             return member.model
-        units = Units.of(ledger) if self.scale_free else Units(0.0, 1.0)
+        units = self.likelihood.units(ledger) if self.scale_free else Units(0.0, 1.0)
         prior = self._in_units(member.prior, units)
         if not len(ledger):
             return prior
-        variance = self._noise_variance(ledger, units)
-        deviation = math.sqrt(variance if self.perturbation == "noise" else self.perturbation)
-        perturbed = ledger.totals + deviation * member.perturb(ledger, rng)
+        if self.likelihood.learned:
+            self.likelihood.variance = _noise_variance(ledger, units)
+        spread = self.likelihood.information(ledger) if self.perturbation == "noise" else self.perturbation
+        perturbation = np.sqrt(spread) * member.perturb(ledger, rng)
         member.model = member.model or prior.copy()
         member.version = ledger.version
-        self._fit(member.model, prior, ledger, perturbed, variance, units.scale)
+        self._fit(member.model, prior, ledger, perturbation, units)
         return member.model
 
-    def _fit(
-        self, model: Model, prior: Model, ledger: Ledger, perturbed: Floats, variance: float, scale: float
-    ) -> None:
-        """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given sums of perturbed rewards."""
+    def _fit(self, model: Model, prior: Model, ledger: Ledger, perturbation: Floats, units: Units) -> None:
+        """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given the perturbations of targets.
+
+        Where observations depend on the model, they are taken at it before each pass: a step of expectation and
+        maximisation.
+        """
         centre = prior.offset if self.intercept else model.offset
-        observations = Observations.of(ledger, perturbed, centre)
-        sweep(
-            *(model, prior, self._precision, observations, self._no_noise),
-            variance=variance,
-            core_precision=self.core_ridge / scale**2,
-            offset_precision=scale**-2 if self.intercept else None,
-        )
+        about = units._replace(centre=centre)
+        steps = self.sweeps if self.likelihood.augmented else 1
+        for _ in range(steps):
+            observations = self.likelihood.expect(ledger, about, model)
+            sweep(
+                *(model, prior, self._precision, observations._replace(target=observations.target + perturbation)),
+                self._no_noise[: self.sweeps // steps],
+                variance=self.likelihood.variance,
+                core_precision=self.core_ridge / units.scale**2,
+                offset_precision=units.scale**-2 if self.intercept else None,
+            )
 
     def _prior_draw(self, rng: np.random.Generator) -> Model:
         """Rows N(mu, sigma_k^2 I), columns normalised, core all ones."""
@@ -185,13 +193,6 @@ class EnsembleOracle:
         """A member's prior in the units of the rewards."""
         offset = units.centre + units.scale * prior.offset if self.intercept else 0.0
         return Model(self.shape, self.rank, prior.rows, units.scale * prior.core, offset)
-
-    def _noise_variance(self, ledger: Ledger, units: Units) -> float:
-        """The variance of a reward: given, or pooled within cells with the overall scale as a first guess."""
-        if self.noise is not None:
-            return self.noise**2
-        squares, freedom = ledger.repeats()
-        return (squares + _PRIOR_REWARDS * units.scale**2) / (freedom + _PRIOR_REWARDS)
 
     def state(self) -> dict[str, Any]:
         """Return all members that were used so far."""
@@ -216,10 +217,12 @@ class TensorEnsembleSampling(ModelSampling):
     ----------
     shape, context, seed : as for every policy.
     rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``.
+    reward : what a reward is: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``. With clicks and counts a
+        model is a mode of the posterior, of sums that are perturbed by as much as such rewards vary.
     ensemble_size : the number of models ``M``; the paper uses 100.
     perturbation : the variance ``sigma_tilde^2`` of the perturbations. ``"noise"`` uses the noise variance, which
         keeps models from locking onto a wrong cell; the paper uses 0.1.
-    noise : the standard deviation ``sigma`` of a reward; ``None`` estimates it from cells seen repeatedly.
+    noise : the standard deviation ``sigma`` of a Gaussian reward; ``None`` estimates it from cells seen repeatedly.
     prior_mean : the prior means ``mu_k`` of the factor rows: a number, or one array (p_k, r_k) per mode.
     prior_variance : their prior variances ``sigma_k^2``: a number, or one per mode. ``None`` is ``1 / p_k``, the spread
         that entries of normalised columns have, so that models stay as far apart as their prior draws until rewards
@@ -242,6 +245,7 @@ class TensorEnsembleSampling(ModelSampling):
         rank: Rank,
         *,
         context: Sequence[int] = (),
+        reward: Reward = "gaussian",
         ensemble_size: int = 100,
         perturbation: float | Literal["noise"] = "noise",
         noise: float | None = None,
@@ -254,9 +258,14 @@ class TensorEnsembleSampling(ModelSampling):
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         self.rank = rank
+        self.reward: Reward = reward
         self.ensemble_size = check_count(ensemble_size, "ensemble_size")
         if perturbation != "noise":
             check_positive(perturbation, 'perturbation (a variance, or "noise")')
+            if reward != "gaussian":
+                raise ValueError(
+                    f'perturbation is {perturbation!r}; of {reward} rewards the variance is known: use "noise"'
+                )
         self.perturbation = perturbation
         self.noise = check_noise(noise)
         self.prior_mean, self.prior_variance = prior_mean, prior_variance
@@ -291,6 +300,12 @@ class TensorEnsembleSampling(ModelSampling):
             oracle.update(member, self._ledger, served if member == index else others).copy()
             for member in range(self.ensemble_size)
         ]
+
+
+def _noise_variance(ledger: Ledger, units: Units) -> float:
+    """The variance of a reward, pooled within cells with the overall scale as a first guess."""
+    squares, freedom = ledger.repeats()
+    return (squares + _PRIOR_REWARDS * units.scale**2) / (freedom + _PRIOR_REWARDS)
 
 
 def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[float]:

@@ -20,6 +20,8 @@ from tensorbandits.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ModelSampling, sampling_rank
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.likelihood import Likelihood
+from tensorbandits.tensor.rewards import Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Tucker
 
@@ -39,9 +41,9 @@ class GibbsOracle:
     """
 
     def __init__(
-        self, shape: Cell, rank: Cell, *, noise: float | None, decay: float, sweeps: int | None, max_sweeps: int
+        self, shape: Cell, rank: Cell, *, likelihood: Likelihood, decay: float, sweeps: int | None, max_sweeps: int
     ) -> None:
-        self.noise_variance = None if noise is None else noise**2
+        self.likelihood = likelihood  # of which each chain has its own draw
         self.decay = decay
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self._size(shape, rank)
@@ -64,14 +66,14 @@ class GibbsOracle:
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
-        units = Units.of(ledger)
+        units = self.likelihood.units(ledger)
         received = ledger.received
         sweeps = int(min(self.sweeps * max(received - self.seen, 1), self.max_sweeps)) if received else 0
         if self.chain is None or not self.seen:
             self.chain = self._start(units, rng)
         while sweeps:
             some = min(sweeps, self._at_once)
-            self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.noise_variance is None)
+            self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.likelihood.learned)
             sweeps -= some
         if received > self.seen and received >= self.rival_due:
             self._challenge(ledger, units, rng, int(min(max(received - self.seen, 1), self.max_sweeps)))
@@ -84,7 +86,7 @@ class GibbsOracle:
         if self.rival is None:
             self.rival, self.rival_sweeps = self._start(units, rng), 0
         sweeps = min(sweeps, _RIVAL_SWEEPS - self.rival_sweeps, self._at_once)
-        self.rival.sweep(ledger, units, rng, sweeps=sweeps, learn_noise=self.noise_variance is None)
+        self.rival.sweep(ledger, units, rng, sweeps=sweeps, learn_noise=self.likelihood.learned)
         self.rival_sweeps += sweeps
         if self.rival_sweeps < _RIVAL_SWEEPS:
             return
@@ -95,7 +97,7 @@ class GibbsOracle:
 
     def _start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior."""
-        return Chain.from_prior(self.shape, self.rank, units, rng, noise_variance=self.noise_variance, decay=self.decay)
+        return Chain.from_prior(self.shape, self.rank, units, rng, likelihood=self.likelihood, decay=self.decay)
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
         """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
@@ -103,8 +105,8 @@ class GibbsOracle:
             yield from (self.advance(ledger, rng) for _ in range(count))
             return
         assert self.chain is not None
-        units = Units.of(ledger)
-        learn = self.noise_variance is None
+        units = self.likelihood.units(ledger)
+        learn = self.likelihood.learned
         per_draw = min(self.sweeps, self.max_sweeps)
         while count:
             some = min(count, max(1, self._at_once // per_draw))
@@ -139,7 +141,7 @@ class GibbsOracle:
         )
         self.rival_sweeps = check_count(rival["sweeps"], "the rival's sweeps", 0)
         self.chain, self.rival = (
-            Chain.from_state(chain, self.shape, self.rank) if chain else None
+            Chain.from_state(chain, self.shape, self.rank, self.likelihood) if chain else None
             for chain in (state["chain"], rival["chain"])
         )
 
@@ -148,13 +150,16 @@ class TensorThompsonSampling(ModelSampling):
     """Draw a low-rank tensor from its posterior given all rewards, and play its best cell.
 
     The prior is scale-free (it is stated in units of the rewards seen), the noise is learned unless given, rewards
-    need not be centred, no horizon is needed. After a batch of rewards the sampler catches up.
+    need not be centred, no horizon is needed. After a batch of rewards the sampler catches up. Rewards that are clicks
+    or counts are drawn for as such: then the tensor holds the log-odds of rates, or the logarithms of means.
 
     Parameters
     ----------
     shape, context, seed : as for every policy.
     rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: a generous rank that the prior prunes.
-    noise : the standard deviation of a single reward about its mean, when it is known; ``None`` learns it.
+    reward : what a reward is. ``"gaussian"``: any number; ``"bernoulli"``: 0 or 1; ``"binomial"``: clicks out of
+        trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
+    noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it.
     decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
         is 1 for a given rank and 0.6 for ``"auto"``, where it is what prunes the columns that are not needed.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
@@ -175,6 +180,7 @@ class TensorThompsonSampling(ModelSampling):
         rank: Rank = "auto",
         *,
         context: Sequence[int] = (),
+        reward: Reward = "gaussian",
         noise: float | None = None,
         decay: float | None = None,
         sweeps: int | None = None,
@@ -183,6 +189,7 @@ class TensorThompsonSampling(ModelSampling):
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         self.rank = rank
+        self.reward: Reward = reward
         self.noise = check_noise(noise)
         self.decay = None if decay is None else check_positive(decay, "decay")
         if decay is not None and decay > 1:
@@ -194,7 +201,7 @@ class TensorThompsonSampling(ModelSampling):
         oracle = GibbsOracle(
             sizes,
             ranks,
-            noise=self.noise,
+            likelihood=likelihood_of(reward, noise=self.noise),
             decay=self.decay or (_AUTO_DECAY if isinstance(rank, str) else 1.0),
             sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,

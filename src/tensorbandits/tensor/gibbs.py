@@ -1,6 +1,6 @@
 """Posterior sampling of a Tucker tensor from a ledger, by Gibbs sweeps with exact conditionals.
 
-The prior, with ``m`` and ``s`` the centre and scale of the rewards::
+The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
 
     U_j[i, l]         ~ N(0, decay^(2 l))            row i, column l = 0, 1, ..
     core entries      ~ N(0, 1 / gamma),             gamma ~ Gamma(1/2, rate s^2 / 2)
@@ -21,7 +21,7 @@ import numpy as np
 
 from tensorbandits.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import NOISE_SHAPE, Gaussian, Units
+from tensorbandits.tensor.likelihood import NOISE_SHAPE, Gaussian, Likelihood, Units
 from tensorbandits.tensor.sweep import Learn, Model, sweep
 from tensorbandits.tensor.tucker import Floats
 
@@ -36,7 +36,7 @@ class Chain:
 
     model: Model
     gamma: float
-    likelihood: Gaussian
+    likelihood: Likelihood
     decay: float = 1.0
 
     def __post_init__(self) -> None:
@@ -58,15 +58,15 @@ class Chain:
         units: Units,
         rng: np.random.Generator,
         *,
-        noise_variance: float | None = None,
+        likelihood: Likelihood | None = None,
         decay: float = 1.0,
     ) -> Self:
-        """Draw everything from the prior; a given noise variance is kept."""
+        """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian."""
         factors = [_prior_rows(p, r, decay, rng) for p, r in zip(shape, rank, strict=True)]
         gamma = rng.gamma(0.5) / (units.scale**2 / 2)
         core = rng.standard_normal(int(np.prod(rank))) / np.sqrt(gamma)
         offset = units.centre + units.scale * np.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
-        likelihood = Gaussian.from_prior(units, rng, known=noise_variance)
+        likelihood = (likelihood or Gaussian(1.0, learned=True)).drawn(units, rng)
         rows = np.concatenate([U.ravel() for U in factors])
         return cls(Model(shape, rank, rows, core, float(offset)), float(gamma), likelihood, decay)
 
@@ -78,6 +78,19 @@ class Chain:
         Each is drawn given all the rest. Returns the model's numbers after each of ``keep`` equal shares of the
         sweeps, one line each.
         """
+        if not self.likelihood.augmented:
+            return self._sweep(ledger, units, rng, sweeps, learn_noise, keep)
+        kept = []
+        for done in range(1, sweeps + 1):
+            lines = self._sweep(ledger, units, rng, 1, learn_noise, 1)
+            if done * keep % sweeps < keep:
+                kept.append(lines)
+        return np.concatenate(kept) if kept else np.empty((0, 0))
+
+    def _sweep(
+        self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, learn_noise: bool, keep: int
+    ) -> Floats:
+        """Sweep over the same observations all the time."""
         model = self.model
         observations = self.likelihood.observe(ledger, units, model, rng)
         noise, gammas = np.empty((sweeps, len(model.rows) + 1 + len(model.core))), np.empty((sweeps, 2))
@@ -118,13 +131,13 @@ class Chain:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
-        """Return the draw that :meth:`state` described, which must be of this shape and rank."""
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
+        """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
         gamma, decay = (
             check_positive(check_array(state[name], name, ()).item(), f"the chain's {name}")
             for name in ("gamma", "decay")
         )
-        return cls(Model.from_state(state, shape, rank), gamma, Gaussian.from_state(state["likelihood"]), decay)
+        return cls(Model.from_state(state, shape, rank), gamma, likelihood.restored(state["likelihood"]), decay)
 
 
 def _prior_rows(count: int, rank: int, decay: float, rng: np.random.Generator) -> Floats:

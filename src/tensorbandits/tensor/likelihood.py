@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -86,15 +86,62 @@ class Observations(NamedTuple):
         """Return those of rewards that are all alike, given their sums; views of the ledger, valid until it changes."""
         return cls(ledger.order, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
 
+    def times(self, weight: float) -> Observations:
+        """Return the same with rewards that count ``weight`` times what they did."""
+        if weight == 1.0:
+            return self
+        order, cells, precision, target, centre, squares, rounds = self
+        return Observations(
+            *(order, cells, weight * precision, weight * target, centre, weight * squares, weight * rounds)
+        )
+
 
 class Likelihood(Protocol):
-    """What a chain needs to know of rewards."""
+    """What a sampler needs to know of rewards."""
 
     variance: float  # of a single reward about its mean, in units of which precisions are stated
-    learned: bool  # whether a sweep redraws the variance
 
-    def observe(self, ledger: Ledger, units: Units, model: Model, rng: np.random.Generator) -> Observations:
-        """Return what the next sweeps are fitted to, given the present draw."""
+    @property
+    def learned(self) -> bool:
+        """Whether a sweep redraws the variance."""
+        ...
+
+    @property
+    def augmented(self) -> bool:
+        """Whether observations depend on the present draw, so that every sweep needs its own."""
+        ...
+
+    def drawn(self, units: Units, rng: np.random.Generator) -> Self:
+        """Return a likelihood of the same kind, with parameters drawn from their prior."""
+        ...
+
+    def units(self, ledger: Ledger) -> Units:
+        """Return the centre and the scale of the tensor's values, in which the prior is stated."""
+        ...
+
+    def observe(
+        self,
+        ledger: Ledger,
+        units: Units,
+        model: Model,
+        rng: np.random.Generator,
+        *,
+        weight: float = 1.0,
+        temperature: float = 1.0,
+    ) -> Observations:
+        """Redraw its own parameters, and return what the next sweep is fitted to, given the present draw.
+
+        Rewards count ``weight`` times. A sweep whose normal variates are multiplied by the root of a ``temperature``
+        must be given that too, so that it samples the posterior to the power of its inverse.
+        """
+        ...
+
+    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+        """Return what the next solve is fitted to: the same with nothing drawn."""
+        ...
+
+    def information(self, ledger: Ledger) -> Floats | float:
+        """Return the variance of what a single reward adds to the target of its cell, about: (n,), or one for all."""
         ...
 
     def rewards(self, values: Floats) -> Floats:
@@ -109,29 +156,58 @@ class Likelihood(Protocol):
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """Return the parameters as plain numbers."""
+        ...
+
+    def restored(self, state: Mapping[str, Any]) -> Self:
+        """Return the likelihood that :meth:`state` described."""
+        ...
+
 
 @dataclass
 class Gaussian:
     """Rewards with normal noise of one variance, which is known, or learned with a prior in units of the rewards.
 
-    >>> likelihood = Gaussian.from_prior(Units(0.0, 1.0), np.random.default_rng(0), known=0.25)
-    >>> likelihood.variance, likelihood.learned
-    (0.25, False)
+    >>> likelihood = Gaussian(0.25, learned=False).drawn(Units(0.0, 1.0), np.random.default_rng(0))
+    >>> likelihood.variance
+    0.25
     """
 
     variance: float
     learned: bool
+    augmented: ClassVar[bool] = False
 
-    @classmethod
-    def from_prior(cls, units: Units, rng: np.random.Generator, *, known: float | None = None) -> Self:
+    def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the likelihood with a variance that is known, or drawn from its prior."""
-        if known is not None:
-            return cls(known, learned=False)
-        return cls(NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
+        if not self.learned:
+            return type(self)(self.variance, learned=False)
+        return type(self)(NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
 
-    def observe(self, ledger: Ledger, units: Units, model: Model, rng: np.random.Generator) -> Observations:
+    def units(self, ledger: Ledger) -> Units:
+        """Return the centre and the scale of the rewards."""
+        return Units.of(ledger)
+
+    def observe(
+        self,
+        ledger: Ledger,
+        units: Units,
+        model: Model,
+        rng: np.random.Generator,
+        *,
+        weight: float = 1.0,
+        temperature: float = 1.0,
+    ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
+        return self.expect(ledger, units, model).times(weight)
+
+    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+        """Return counts and sums of rewards."""
         return Observations.of(ledger, ledger.totals, units.centre, units.squares)
+
+    def information(self, ledger: Ledger) -> float:
+        """Return the variance of a reward, as targets are sums of rewards."""
+        return self.variance
 
     def rewards(self, values: Floats) -> Floats:
         """Return the values: they are mean rewards."""
@@ -150,8 +226,7 @@ class Gaussian:
         """Return the likelihood as plain numbers."""
         return {"variance": self.variance, "learned": self.learned}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
+    def restored(self, state: Mapping[str, Any]) -> Self:
         """Return the likelihood that :meth:`state` described."""
         variance = check_positive(check_array(state["variance"], "the noise variance", ()).item(), "the noise variance")
-        return cls(variance, bool(state["learned"]))
+        return type(self)(variance, bool(state["learned"]))

@@ -1,0 +1,188 @@
+"""Counts: rewards that are 0, 1, 2, .. and may vary far more than a Poisson count of the same mean.
+
+A reward of a cell whose value is ``x`` has the negative binomial law of mean ``m = e^x`` and variance ``m + m^2 / r``.
+The sum of ``N`` of them is negative binomial too, and says all that they say of ``x``. The *dispersion* ``r`` is one
+number for all cells, learned from those sums and from the squares within cells; the larger, the closer to Poisson.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from tensorbandits.checks import check_array, check_positive
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.likelihood import Observations, Units
+from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.tucker import Floats
+
+if TYPE_CHECKING:
+    from tensorbandits.tensor.sweep import Model
+
+_SCALE = 1.0  # of logarithms of means in the prior
+_SPREAD = 2.0  # scale of the Cauchy prior of log r, about 0
+_SMALLEST = 0.01  # dispersion
+_LARGEST = 100.0  # dispersion, in units of the largest mean: beyond, counts are Poisson and a chain only gets slower
+_STEPS = (0.02, 2.0)  # of the proposals of log r, drawn in between on a logarithmic scale
+_HIGHEST = 230.0  # value: rewards beyond e^230 are none
+
+
+@dataclass
+class Counts:
+    """Negative binomial rewards with one dispersion, which is learned.
+
+    >>> ledger = Ledger((2,)); ledger.add([(0,), (0,), (1,)], [3.0, 5.0, 0.0])
+    >>> Counts().rewards(np.log([4.0, 1.0])).round(6).tolist(), Counts().values(np.array([1.0])).tolist()
+    ([4.0, 1.0], [0.0])
+    """
+
+    dispersion: float = 1.0
+    variance: float = 1.0
+    learned: ClassVar[bool] = False
+    augmented: ClassVar[bool] = True
+
+    def drawn(self, units: Units, rng: np.random.Generator) -> Self:
+        """Return the likelihood with a dispersion drawn from its prior."""
+        low, high = _bounds(units)
+        log_r = _SPREAD * rng.standard_cauchy()
+        return type(self)(math.exp(min(max(log_r, math.log(low)), math.log(high))))
+
+    def units(self, ledger: Ledger) -> Units:
+        """Return the mean over observed cells of the logarithms of their means, each shrunk towards the pooled one."""
+        if not len(ledger):
+            return Units(0.0, _SCALE)
+        return Units(float(np.log(_shrunk_means(ledger)).mean()), _SCALE)
+
+    def observe(
+        self,
+        ledger: Ledger,
+        units: Units,
+        model: Model,
+        rng: np.random.Generator,
+        *,
+        weight: float = 1.0,
+        temperature: float = 1.0,
+    ) -> Observations:
+        """Redraw the dispersion; return a Polya-Gamma precision and a target per cell, given the present draw."""
+        values = np.minimum(model.at(ledger.cells), _HIGHEST)
+        self._redraw(ledger, units, values, rng, weight / temperature)
+        return self._observations(ledger, units, values, rng, weight, temperature)
+
+    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+        """Return the same with the dispersion that squares within cells suggest, and precisions at their means."""
+        self.dispersion = estimate_dispersion(ledger)
+        return self._observations(ledger, units, np.minimum(model.at(ledger.cells), _HIGHEST))
+
+    def _observations(
+        self,
+        ledger: Ledger,
+        units: Units,
+        values: Floats,
+        rng: np.random.Generator | None = None,
+        weight: float = 1.0,
+        temperature: float = 1.0,
+    ) -> Observations:
+        """The law of a sum is ``e^(Y z) / (1 + e^z)^(Y + rN)`` in ``z = x - log r``."""
+        r, log_r = self.dispersion, math.log(self.dispersion)
+        N, Y = weight * ledger.counts, weight * ledger.totals
+        if rng is None:
+            omega = mean_weights(Y + r * N, values - log_r)
+        else:
+            omega = temperature * draw_weights((Y + r * N) / temperature, values - log_r, rng)
+        target = (Y - r * N) / 2.0 + omega * log_r
+        return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+
+    def information(self, ledger: Ledger) -> Floats:
+        """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
+        means = _shrunk_means(ledger)
+        return np.asarray(means * self.dispersion / (means + self.dispersion))
+
+    def _redraw(self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, weight: float) -> None:
+        """Move the dispersion by a Metropolis step of random length, on a logarithmic scale."""
+        low, high = _bounds(units)
+        steps = np.log(_STEPS)
+        length = math.exp(rng.uniform(steps[0], steps[1]))
+        proposal = self.dispersion * math.exp(length * rng.standard_normal())
+        chance = -rng.standard_exponential()
+        if low <= proposal <= high:
+            before, after = (
+                weight * Counts(r).log_density(ledger, values) - math.log1p((math.log(r) / _SPREAD) ** 2)
+                for r in (self.dispersion, proposal)
+            )
+            if after - before > chance:
+                self.dispersion = proposal
+        self.dispersion = min(max(self.dispersion, low), high)
+
+    def rewards(self, values: Floats) -> Floats:
+        """Return the means."""
+        return np.asarray(np.exp(np.minimum(values, _HIGHEST)))
+
+    def values(self, rewards: Floats) -> Floats:
+        """Return the logarithms of means."""
+        return np.asarray(np.log(rewards))
+
+    def log_density(self, ledger: Ledger, values: Floats) -> float:
+        """Return the logarithm of the counts' density given the values at the ledger's cells, up to a constant.
+
+        The density of a cell's sum is exact. Given the sum, that of the squares ``W`` within the cell is taken to be
+        gamma, with their exact mean and with the shape that the kurtosis of such counts gives for large ``N``; the
+        shape is the ledger's, so that it is the same for every draw.
+        """
+        r, N, Y = self.dispersion, ledger.counts, ledger.totals
+        above = np.logaddexp(values, math.log(r))  # log(m + r)
+        sums = gammaln(Y + r * N) - gammaln(r * N) + Y * (values - above) + r * N * (math.log(r) - above)
+        more = (N > 1.0) & (Y > 0.0)
+        N, Y = N[more], Y[more]
+        expected = Y * (1.0 - 1.0 / N) * (Y + r * N) / (1.0 + r * N)
+        squares = _shapes(ledger)[more] * (np.log(expected) + ledger.within[more] / expected)
+        return float(sums.sum() - squares.sum())
+
+    def state(self) -> dict[str, Any]:
+        """Return the likelihood as plain numbers."""
+        return {"dispersion": self.dispersion}
+
+    def restored(self, state: Mapping[str, Any]) -> Self:
+        """Return the likelihood that :meth:`state` described."""
+        given = check_array(state["dispersion"], "the dispersion", ()).item()
+        return type(self)(check_positive(given, "the dispersion"))
+
+
+def estimate_dispersion(ledger: Ledger) -> float:
+    """Return the dispersion at which the squares within cells are what is expected; 1 where nothing is known.
+
+    >>> ledger = Ledger((1,)); ledger.add(np.zeros((4, 1), dtype=int), [0.0, 0.0, 0.0, 8.0])
+    >>> round(estimate_dispersion(ledger), 3)
+    0.444
+    """
+    N, means = ledger.counts, ledger.means
+    freedom, weight = np.maximum(N - 1.0, 0.0), 1.0 / np.maximum(means + means**2, 1e-100)
+    extra = float((weight * (ledger.within - freedom * means)).sum())
+    whole = float((weight * freedom * means**2).sum())
+    estimate = (whole + 1.0) / (max(extra, 0.0) + 1.0)
+    largest = _LARGEST * max(1.0, float(means.max())) if len(means) else _LARGEST
+    return min(max(estimate, _SMALLEST), largest)
+
+
+def _shapes(ledger: Ledger) -> Floats:
+    """Return the shape of the gamma law of each cell's squares about its mean, from variance and excess kurtosis."""
+    r, N, means = estimate_dispersion(ledger), ledger.counts, _shrunk_means(ledger)
+    kurtosis = 6.0 / r + 1.0 / (means + means**2 / r)
+    freedom = np.maximum(N - 1.0, 0.0)
+    return np.asarray(freedom / (2.0 + kurtosis * freedom / N))
+
+
+def _shrunk_means(ledger: Ledger) -> Floats:
+    """Return the mean of each observed cell, to which one event at the pooled mean is added."""
+    pooled = (ledger.totals.sum() + 0.5) / (ledger.rounds + 1.0)
+    rounds = 1.0 / pooled
+    return np.asarray((ledger.totals + rounds * pooled) / (ledger.counts + rounds))
+
+
+def _bounds(units: Units) -> tuple[float, float]:
+    """Return the range of the dispersion, given that means are about e^centre."""
+    return _SMALLEST, _LARGEST * max(1.0, math.exp(min(units.centre, _HIGHEST)))
