@@ -48,15 +48,17 @@ class PlainEnsemble(EnsembleOracle):
     def advance(self, ledger, rng):
         return WrittenOut(super().advance(ledger, rng).tensor())
 
-    def _fit(self, model, prior, ledger, perturbed, variance, scale):
+    def _fit(self, model, prior, ledger, perturbation, units):
         tensor = model.tensor()
         precisions = [np.full(r, 1.0 / v) for r, v in zip(self.rank, self.prior_variance)]
         for _ in range(self.sweeps):
+            seen = self.likelihood.expect(ledger, units, Model.of(tensor))
             tensor = sweep(
-                *(tensor, prior.tensor(), precisions, ledger.cells, ledger.counts, perturbed, self._no_noise[0]),
-                variance=variance,
-                core_precision=self.core_ridge / scale**2,
-                offset_precision=scale**-2 if self.intercept else None,
+                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + perturbation),
+                self._no_noise[0],
+                variance=self.likelihood.variance,
+                core_precision=self.core_ridge / units.scale**2,
+                offset_precision=units.scale**-2 if self.intercept else None,
                 rows=self.rows,
             )
         solved = Model.of(tensor)

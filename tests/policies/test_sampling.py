@@ -356,6 +356,19 @@ def test_the_ensemble_plays_the_cells_of_its_plain_twin(shape, context, rows):
     np.testing.assert_array_equal(traces[0].cells, traces[1].cells)
 
 
+@pytest.mark.parametrize("reward", ["bernoulli", "count"])
+def test_an_ensemble_of_clicks_or_counts_plays_the_cells_of_its_plain_twin(reward):
+    rates, traces = np.random.default_rng(3).uniform(0.1, 0.9, (3, 4, 2)), []
+    for make in (lambda policy: policy, plain):
+        policy = make(tb.TensorEnsembleSampling((3, 4, 2), 2, reward=reward, ensemble_size=3, seed=0))
+        rng, cells = np.random.default_rng(1), []
+        for _ in range(30):
+            cells.append(policy.ask())
+            policy.tell(cells[-1], float(rng.random() < rates[cells[-1]]))
+        traces.append(cells)
+    assert traces[0] == traces[1]
+
+
 @pytest.mark.parametrize(("shape", "context"), SPACES)
 def test_thompson_plays_the_cells_of_its_plain_twin_until_rounding_has_grown(shape, context):
     """The chain magnifies any difference, rounding included, by a factor of about 3 a round while it knows little."""

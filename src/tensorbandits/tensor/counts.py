@@ -157,7 +157,7 @@ def estimate_dispersion(ledger: Ledger) -> float:
 
     >>> ledger = Ledger((1,)); ledger.add(np.zeros((4, 1), dtype=int), [0.0, 0.0, 0.0, 8.0])
     >>> round(estimate_dispersion(ledger), 3)
-    0.444
+    0.375
     """
     N, means = ledger.counts, ledger.means
     freedom, weight = np.maximum(N - 1.0, 0.0), 1.0 / np.maximum(means + means**2, 1e-100)
