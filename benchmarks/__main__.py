@@ -15,15 +15,31 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import against, beside, claims, logs, regret, rounds, scale
+from benchmarks import against, beds, beside, claims, logs, regret, rounds, scale
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
 from tensorbandits.report import Section
 
-SUITES: dict[str, ModuleType] = {suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against)}
+SUITES: dict[str, ModuleType] = {
+    suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against, beds)
+}
 Suite = StrEnum("Suite", list(SUITES))
-FOR_REGRET = ("replications", "slow_replications", "rounds", "seed", "only")
+WHEN_NAMED = (beds,)  # suites of many hours
+PLAYED = (regret, beds)  # whose runs are those of `tensorbandits.compare`
+# The options that not every suite takes, and those that do.
+FOR = {
+    "replications": (regret, beds),
+    "slow_replications": (regret, beds),
+    "menu_replications": (beds,),
+    "rounds": (regret,),
+    "seed": (regret, scale, beds),
+    "only": (regret, beds),
+    "beds": (beds,),
+    "keep": (beds,),
+    "commit": (against,),
+}
+WITH_QUICK = ("only", "seed", "beds", "keep", "commit")
 
 
 def main(
@@ -34,36 +50,58 @@ def main(
     docs: Annotated[Path | None, typer.Option(help="Folder to write the report into as well.")] = None,
     fresh: Annotated[bool, typer.Option(help="Measure again what is kept from earlier.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes of regret and peers; the others run alone.")] = 2,
-    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies.")] = 30,
-    slow_replications: Annotated[int, typer.Option(min=1, help="regret: of elimination and ESTR.")] = 30,
+    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies; beds: of all.")] = 30,
+    slow_replications: Annotated[
+        int, typer.Option(min=1, help="regret: of elimination and ESTR; beds: at most, of long beds.")
+    ] = 30,
+    menu_replications: Annotated[int, typer.Option(min=1, help="beds: at most, of the menu of structures.")] = 30,
     rounds_: Annotated[int, typer.Option("--rounds", min=1, help="regret: rounds of each run.")] = regret.ROUNDS,
     seed: Annotated[
-        int, typer.Option(min=0, help="regret, scale: seed of the first tensor; the next ones follow.")
-    ] = 0,
-    only: Annotated[str, typer.Option(help=f"regret: comma-separated, of {', '.join(regret.ENTRIES)}.")] = "",
+        int | None,
+        typer.Option(
+            min=0,
+            show_default=f"0; beds: {Options.fresh_seed}",
+            help="regret, scale, beds: seed of the first world; the next ones follow.",
+        ),
+    ] = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            help=f"Comma-separated; regret: of {', '.join(regret.ENTRIES)}; beds: of {', '.join(beds.LABELS)}."
+        ),
+    ] = "",
+    beds_: Annotated[str, typer.Option("--beds", help=f"beds: comma-separated, of {', '.join(beds.BEDS)}.")] = "",
+    keep: Annotated[
+        bool, typer.Option(help="beds: keep runs of policies other than Thompson sampling though the code changed.")
+    ] = False,
     commit: Annotated[str, typer.Option(help="against: the commit whose rounds are compared with.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
-    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
+    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against, and if named beds.
 
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
-    chosen = [SUITES[name] for name in SUITES if not suites or Suite(name) in suites]
-    given = [name for name in FOR_REGRET if _is_given(context, name)]
-    if scale in chosen and "seed" in given and regret not in chosen:
-        given.remove("seed")
-    if given and regret not in chosen:
-        raise typer.BadParameter(f"{_flags(given)} is for the suite regret, which is not among those named")
-    if quick and set(given) - {"only", "seed"}:
-        raise typer.BadParameter(f"--quick sets {_flags(sorted(set(given) - {'only', 'seed'}))} itself; leave one out")
-    if commit and against not in chosen:
-        raise typer.BadParameter("--commit is for the suite against, which is not among those named")
+    chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
+    given = [name for name in FOR if _is_given(context, name)]
+    for name in given:
+        if not any(suite in chosen for suite in FOR[name]):
+            able = " and ".join(suite.NAME for suite in FOR[name])
+            raise typer.BadParameter(f"{_flags([name])} is for the suite {able}, which is not among those named")
+    if quick and set(given) - set(WITH_QUICK):
+        fixed = sorted(set(given) - set(WITH_QUICK))
+        raise typer.BadParameter(f"--quick sets {_flags(fixed)} itself; leave one out")
     for folder in (out, docs):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise typer.BadParameter(f"{folder} is a file; name a folder for the report")
-    options = Options(quick, commit, replications, slow_replications, rounds_, seed, only)
+    options = Options(
+        *(quick, commit, replications, slow_replications, rounds_, seed or 0, only),
+        fresh_seed=Options.fresh_seed if seed is None else seed,
+        beds=beds_,
+        menu_replications=menu_replications,
+        keep=keep,
+    )
     try:  # before anything is measured, so that a mistake is known at once
-        plans = {suite.NAME: suite.choose(options) if suite is regret else suite.plan(options) for suite in chosen}
+        plans = {suite.NAME: (suite.choose if suite in PLAYED else suite.plan)(options) for suite in chosen}
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     try:
@@ -79,7 +117,7 @@ def main(
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source("rounds_" if name == "rounds" else name)
+    source = context.get_parameter_source(f"{name}_" if name in ("rounds", "beds") else name)
     return source is not None and source.name == "COMMANDLINE"
 
 
@@ -90,13 +128,13 @@ def _flags(names: list[str]) -> str:
 def _measure(suite: ModuleType, wanted: list, options: Options, out: Path, fresh: bool, jobs: int) -> Chapter:
     """Measure what is missing of a suite, and return its chapter."""
     console = Console(stderr=True)
-    if suite is regret:
-        folder = out / regret.NAME
+    if suite in PLAYED:
+        folder = out / suite.NAME
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        comparison = regret.run(options, folder, jobs)
-        parts, data = regret.section(comparison, options)
-        return Chapter(regret.NAME, Section(regret.TITLE, parts), data, sum(run.seconds for run in comparison.runs))
+        comparison = suite.run(options, folder, jobs)
+        parts, data = suite.section(comparison, options)
+        return Chapter(suite.NAME, Section(suite.TITLE, parts), data, sum(run.seconds for run in comparison.runs))
     if suite is claims and not options.quick:  # some claims are about measurements of that suite
         run_all(scale, scale.plan(options), Store(out, scale.NAME), jobs, console)
     store = Store(out, suite.NAME, fresh, getattr(suite, "MEASURED", "tensorbandits.sim.jobs"))

@@ -179,7 +179,7 @@ def section(comparison: Comparison, options: Options) -> Findings:
         )
     if rounds != ROUNDS:
         parts.append(Text(f"The requirements are stated for {ROUNDS:,} rounds, so none is checked here."))
-    parts += [_verdict_table(given)] if given else []
+    parts += [verdict_table(given)] if given else []
     parts += [_before_table(before)] if before else []
     # JSON has no NaN, so a standard error of one replication is left out
     lines = [{k: v for k, v in asdict(row).items() if v == v} for row in comparison.table()]
@@ -208,10 +208,10 @@ def _table(comparison: Comparison) -> Table:
     return Table(header, lines)
 
 
-def judge(finals: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+def judge(finals: dict[str, np.ndarray], requirements: Iterable[Requirement] = REQUIREMENTS) -> list[dict[str, Any]]:
     """Return each requirement that was measured, with its number, its interval, and whether it holds."""
     result = []
-    for requirement in REQUIREMENTS:
+    for requirement in requirements:
         if requirement.policies <= finals.keys():
             value, interval = requirement.measure(finals)
             result.append(
@@ -227,7 +227,7 @@ def judge(finals: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     return result
 
 
-def _verdict_table(given: list[dict[str, Any]]) -> Table:
+def verdict_table(given: list[dict[str, Any]]) -> Table:
     lines = []
     for line in given:
         interval = line["interval"]

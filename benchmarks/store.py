@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for: the revision is for ``against``, what follows it for ``regret``."""
+    """What the command line asks for: the revision is for ``against``, what follows it for runs of policies."""
 
     quick: bool = False
     commit: str = ""
@@ -32,6 +32,10 @@ class Options:
     rounds: int = 10_000
     seed: int = 0
     only: str = ""
+    fresh_seed: int = 5_000  # of worlds on which no default was chosen
+    beds: str = ""
+    menu_replications: int = 30
+    keep: bool = False
 
     @property
     def flags(self) -> tuple[str, ...]:

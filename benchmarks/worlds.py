@@ -1,0 +1,157 @@
+"""Worlds beside the paper's: click campaigns, a tensor of full rank, counts with a heavy tail, and the open data.
+
+Each is a small value that is called with a seed and returns an environment, as :func:`tensorbandits.compare` wants it.
+The simulated ones have new means for each seed; of the open data the means are the data's, and the seed draws rewards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tensorbandits as tb
+from tensorbandits.sim.log_world import World
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Clicks: 12 segments, which are given, and 40 offers x 8 channels, which are decided.
+
+    The logits of the click rates are main effects plus ``interactions`` times an interaction of rank 2, both with
+    standard deviation 1 over the cells, stretched so that the rates go from ``low`` to ``high``. With ``main=False``
+    there are no main effects: the mean of the logits over any mode is the same for all that remains.
+    """
+
+    low: float
+    high: float
+    main: bool
+    interactions: float = 0.4
+    shape: tuple[int, int, int] = (12, 40, 8)
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 1])
+        logits = _unit(_interaction(self.shape, rank=2, rng=rng))
+        if self.main:
+            logits = _unit(_main_effects(self.shape, rng)) + self.interactions * logits
+        ends = np.log([self.low / (1 - self.low), self.high / (1 - self.high)])
+        share = (logits - logits.min()) / (logits.max() - logits.min())
+        rates = 1 / (1 + np.exp(-(ends[0] + (ends[1] - ends[0]) * share)))
+        return tb.TensorEnvironment(rates, family="bernoulli", context=(0,), seed=seed)
+
+
+@dataclass(frozen=True)
+class FullRank:
+    """Normal rewards with noise 1 around main effects and an independent residual of each cell, so of full rank."""
+
+    shape: tuple[int, ...] = (12, 12, 12)
+    main: float = 0.75  # standard deviation of the sum of the main effects
+    residual: float = 0.5
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 2])
+        mean = self.main * _unit(_main_effects(self.shape, rng)) + self.residual * rng.standard_normal(self.shape)
+        return tb.TensorEnvironment(mean, seed=seed)
+
+
+@dataclass(frozen=True)
+class Keywords:
+    """Clicks a day of keywords, which are decided, by month and weekday, which are given.
+
+    Keywords have lognormal levels, so that a few earn most. Each has a season of its own (a wave over the months) and
+    likes weekends more or less. A day's count is negative binomial with variance mean + mean^2 / ``size``.
+    """
+
+    keywords: int = 300
+    median: float = 3.0
+    tail: float = 1.5  # standard deviation of the logarithm of the levels
+    size: float = 3.0
+
+    def __call__(self, seed: int) -> CountEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 3])
+        level, season, weekend = rng.standard_normal((3, self.keywords))
+        angle = 2 * math.pi * np.arange(12)[:, None] / 12 - rng.uniform(0, 2 * math.pi, self.keywords)
+        months = 0.4 * np.abs(season) * np.cos(angle) + 0.2 * rng.standard_normal((12, 1))
+        weekdays = 0.3 * weekend * (np.arange(7)[:, None] >= 5) + 0.1 * rng.standard_normal((7, 1))
+        mean = self.median * np.exp(self.tail * level + months[:, None, :] + weekdays[None, :, :])
+        return CountEnvironment(mean, self.size, context=(0, 1), seed=seed)
+
+
+class CountEnvironment(tb.TensorEnvironment):
+    """An environment whose rewards are negative binomial counts with variance mean + mean^2 / ``size``."""
+
+    def __init__(self, mean: Floats, size: float, *, context: Sequence[int], seed: int) -> None:
+        super().__init__(mean, noise=0.0, family="poisson", context=context, seed=seed)
+        self.family, self.size = "negative binomial", size
+
+    def pull(self, cell: Sequence[int]) -> float:
+        """Draw the count of a cell."""
+        mean = self.mean_at(cell)
+        return float(self._reward_rng.negative_binomial(self.size, self.size / (self.size + mean)))
+
+
+@dataclass(frozen=True)
+class OpenData:
+    """Bikes or flights, with the rewards standardised as in the reproduction of Figures 3 and 4."""
+
+    data: str
+    context: tuple[str, ...] = ()
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        return _open_world(self.data, self.context)(seed)
+
+
+@cache
+def _open_world(data: str, context: tuple[str, ...]) -> World:
+    """Read the data once in each process."""
+    from tensorbandits.data import open_data
+
+    if data == "bikes":
+        return open_data.bikes().world(context, standardise=True)
+    small = {"min_count": open_data.FLIGHTS_MIN_COUNT, "shrinkage": open_data.FLIGHTS_SHRINKAGE}
+    return open_data.flights().world(context, standardise=True, **small)
+
+
+def spread(environment: tb.TensorEnvironment) -> tuple[float, float]:
+    """Return the mean over all cells, and the standard deviation of rewards within them."""
+    mean = environment.mean
+    assert isinstance(mean, np.ndarray)
+    if environment.family == "bernoulli":
+        variance = mean * (1 - mean)
+    elif isinstance(environment, CountEnvironment):
+        variance = mean + mean**2 / environment.size
+    else:
+        variance = np.full(mean.shape, environment.noise**2)
+    return float(mean.mean()), math.sqrt(float(variance.mean()))
+
+
+def _unit(values: Floats) -> Floats:
+    """Shift and stretch to mean 0 and standard deviation 1 over all cells."""
+    return np.asarray((values - values.mean()) / values.std())
+
+
+def _main_effects(shape: Sequence[int], rng: np.random.Generator) -> Floats:
+    """Add up one normal effect per level of each mode."""
+    grids = np.meshgrid(*(rng.standard_normal(size) for size in shape), indexing="ij", sparse=True)
+    return np.asarray(sum(grids))
+
+
+def _interaction(shape: Sequence[int], rank: int, rng: np.random.Generator) -> Floats:
+    """Return a tensor of a rank with two equal singular values, whose mean over any mode is 0."""
+    factors = []
+    for size in shape:
+        columns = rng.standard_normal((size, rank))
+        factors.append(np.linalg.qr(columns - columns.mean(axis=0))[0])
+    core = np.zeros((rank,) * len(shape))
+    core[(np.arange(rank),) * len(shape)] = 1.0
+    return tb.Tucker(core, tuple(factors)).full()
