@@ -95,7 +95,7 @@ def main(
             raise typer.BadParameter(f"{folder} is a file; name a folder for the report")
     options = Options(
         *(quick, commit, replications, slow_replications, rounds_, seed or 0, only),
-        fresh_seed=Options.fresh_seed if seed is None else seed,
+        fresh_seed=seed if seed is not None else 0 if quick else Options.fresh_seed,
         beds=beds_,
         menu_replications=menu_replications,
         keep=keep,

@@ -46,9 +46,9 @@ def _introduction(options: Options) -> Text:
     earlier = f" Runs of {', '.join(OTHERS)} may be of an earlier version of the code." if options.keep else ""
     return Text(
         "Thompson sampling with all its defaults, told the kind of reward (clicks, counts) and nothing else. Beside "
-        "it: the paper's ensemble sampling, told the rank, vectorized UCB, Beta-Bernoulli arms (clicks), Thompson sampling "
-        f"with main effects alone, and a menu of fixed structures ({menu}). Where rewards are clicks or counts, "
-        "ensemble sampling and UCB are told their mean and spread, since their values suppose rewards of scale 1. "
+        "it: the paper's ensemble sampling, told the rank, vectorized UCB, Beta-Bernoulli arms (clicks), Thompson "
+        f"sampling with main effects alone, and a menu of fixed structures ({menu}). Of clicks and counts, "
+        "ensemble sampling and UCB are told the mean and spread, since their values suppose rewards of scale 1. "
         f"Replication i plays in the world of seed {options.fresh_seed} + i; all policies of a replication meet the "
         f"same means, contexts and stream of noise. Ratios are of mean regrets, paired by replication.{earlier}"
     )

@@ -8,7 +8,7 @@ Runs are those of ``tensorbandits.compare``, which keeps them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -74,35 +74,41 @@ def run(options: Options, folder: Path, jobs: int) -> Comparison:
 
 
 def play(recipes: Mapping[str, Mapping[str, PolicyRecipe]], options: Options, folder: Path, jobs: int) -> Comparison:
-    """Play recipes by bed and line, as often as the options say of each."""
+    """Play recipes by bed and line, as often as the options say of each; the other policies apart from ours."""
     runs: list[Run] = []
     for bed, lines in recipes.items():
+        groups: dict[tuple[str, int], dict[str, PolicyRecipe]] = {}
         for line, recipe in lines.items():
-            place, count, rounds = folder / bed / line, replications_of(bed, line, options), rounds_of(bed, options)
-            kept = read_kept(place, rounds, count, options.fresh_seed) if options.keep and line in OTHERS else []
+            role = "others" if line in OTHERS else "ours"
+            groups.setdefault((role, replications_of(bed, line, options)), {})[line] = recipe
+        for (role, count), some in groups.items():
+            place, rounds, seed = folder / bed / role, rounds_of(bed, options), options.fresh_seed
+            kept = read_kept(place, some, rounds, count, seed) if options.keep and role == "others" else []
             runs += (
                 kept
                 or compare(
-                    {line: recipe},
+                    some,
                     {bed: BEDS[bed].world},
                     horizon=rounds,
                     replications=count,
-                    seed=options.fresh_seed,
-                    where=Where(jobs),
+                    seed=seed,
+                    where=Where(1 if options.quick else jobs),  # starting processes takes longer than a quick run
                     folder=place,
-                    progress=True,
+                    progress=not options.quick,
                 ).runs
             )
     return Comparison(tuple(runs))
 
 
-def read_kept(folder: Path, rounds: int, count: int, seed: int) -> list[Run]:
-    """Return the runs of the last comparison in a folder if it was this long with this seed, whatever the code was."""
+def read_kept(folder: Path, lines: Collection[str], rounds: int, count: int, seed: int) -> list[Run]:
+    """Return the runs of the last comparison in a folder if it was of these lines and rounds, whatever the code was."""
     file = folder / "comparison.json"
     said = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if (said.get("horizon"), said.get("seed")) != (rounds, seed) or said["replications"] < count:
         return []
-    return [run for run in read_runs(folder) if run.replication < count]
+    if not set(lines) <= {policy["name"] for policy in said["policies"]}:
+        return []
+    return [run for run in read_runs(folder) if run.policy in lines and run.replication < count]
 
 
 def cost(chosen: Mapping[str, list[str]], options: Options, jobs: int) -> Table:

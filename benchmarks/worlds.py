@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tensorbandits as tb
+from tensorbandits.data import Log, open_data
 from tensorbandits.sim.log_world import World
 
 Floats = NDArray[np.float64]
@@ -108,18 +109,20 @@ class OpenData:
 
     def __call__(self, seed: int) -> tb.TensorEnvironment:
         """Return the environment of a seed."""
-        return _open_world(self.data, self.context)(seed)
+        return _open_world(self)(seed)
 
 
 @cache
-def _open_world(data: str, context: tuple[str, ...]) -> World:
-    """Read the data once in each process."""
-    from tensorbandits.data import open_data
+def _open_world(chosen: OpenData) -> World:
+    small = {}
+    if chosen.data == "flights":
+        small = {"min_count": open_data.FLIGHTS_MIN_COUNT, "shrinkage": open_data.FLIGHTS_SHRINKAGE}
+    return _open_log(chosen.data).world(chosen.context, standardise=True, **small)
 
-    if data == "bikes":
-        return open_data.bikes().world(context, standardise=True)
-    small = {"min_count": open_data.FLIGHTS_MIN_COUNT, "shrinkage": open_data.FLIGHTS_SHRINKAGE}
-    return open_data.flights().world(context, standardise=True, **small)
+
+@cache
+def _open_log(data: str) -> Log:
+    return {"bikes": open_data.bikes, "flights": open_data.flights}[data]()
 
 
 def spread(environment: tb.TensorEnvironment) -> tuple[float, float]:
