@@ -15,27 +15,27 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import against, beds, beside, claims, logs, regret, rounds, scale
+from benchmarks import against, beds, beside, claims, exploration, logs, regret, rounds, scale
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
 from tensorbandits.report import Section
 
 SUITES: dict[str, ModuleType] = {
-    suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against, beds)
+    suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration)
 }
 Suite = StrEnum("Suite", list(SUITES))
-WHEN_NAMED = (beds,)  # suites of many hours
-PLAYED = (regret, beds)  # whose runs are those of `tensorbandits.compare`
+WHEN_NAMED = (beds, exploration)  # suites of many hours
+PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds),
-    "slow_replications": (regret, beds),
+    "replications": (regret, beds, exploration),
+    "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds),
+    "seed": (regret, scale, beds, exploration),
     "only": (regret, beds),
-    "beds": (beds,),
+    "beds": (beds, exploration),
     "keep": (beds,),
     "commit": (against,),
 }
@@ -77,9 +77,10 @@ def main(
     commit: Annotated[str, typer.Option(help="against: the commit whose rounds are compared with.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
-    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against, and if named beds.
+    """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
+    The suites beds and exploration play for hours, and only when they are named. Every measurement is kept as it
+    finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
     given = [name for name in FOR if _is_given(context, name)]

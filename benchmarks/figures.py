@@ -176,3 +176,26 @@ def peers(data: Data, path: Path) -> None:
     labels = [f"{name} (ours)" if name in ours else name for name in handles]
     figure.legend(handles.values(), labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
+
+
+def trade(data: Data, path: Path) -> None:
+    """Median and worst final regret against the temperature, one line per bed; the last bed is the mean of all."""
+    figure, panels = _axes(11.0, 5.6, 2)
+    beds = list(dict.fromkeys(row["bed"] for row in data))
+    for i, bed in enumerate(beds):
+        here = [row for row in data if row["bed"] == bed]
+        at, last = [row["exploration"] for row in here], bed == beds[-1]
+        look = {"color": "black", "linewidth": 3.0} if last else {"color": COLOURS[i % 6], "linewidth": 1.4}
+        for axes, name in zip(panels, ("median_ratio", "worst_ratio"), strict=True):
+            axes.plot(at, [row[name] for row in here], marker=MARKERS[i % 7], markersize=5, label=bed, **look)
+    for axes, name in zip(panels, ("median", "worst"), strict=True):
+        axes.set(xscale="log", yscale="log", xlabel="exploration (temperature)")
+        axes.set_ylabel(f"{name} final regret over the median at {data[0]['exploration']:g}")
+        ticks = sorted({row["exploration"] for row in data})
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.axhline(1.0, color="0.3", linewidth=1, linestyle=(0, (4, 3)))
+    _legend(figure, panels[0])
+    figure.savefig(path, dpi=150)

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from benchmarks import bed_findings, beds
+from benchmarks import bed_findings, beds, exploration
 from benchmarks.baselines import BetaBernoulliArms, StandardisedEnsemble
 from benchmarks.bed_lines import BEDS, LABELS, MENU, OURS
 from benchmarks.store import Options
@@ -245,3 +245,23 @@ def test_a_bed_is_reported_lowest_first_beside_ours():
     shown = bed_findings.table("bikes", rows).rows
     assert [line[-1] for line in shown] == ["0.50 (0.50 to 0.50)", "–", "2.25"]
     assert shown[2][3] == "–"  # a single replication has no interval
+
+
+def test_the_trade_of_a_lower_temperature_is_beside_the_median_at_one(tmp_path):
+    runs = [
+        *fake("bikes", **{"1": [10.0, 20.0, 60.0], "0.5": [5.0, 10.0, 90.0]}).runs,
+        *fake("flights", **{"1": [1.0, 1.0, 1.0], "0.5": [2.0, 2.0, 2.0]}).runs,
+    ]
+    rows = exploration.trade(Comparison(tuple(runs)))
+    assert [(row["bed"], row["exploration"], row["median_ratio"], row["worst_ratio"]) for row in rows] == [
+        ("bikes", 1.0, 1.0, 3.0),
+        ("bikes", 0.5, 0.5, 4.5),
+        ("flights", 1.0, 1.0, 1.0),
+        ("flights", 0.5, 2.0, 2.0),
+        (exploration.ALL, 1.0, 1.0, pytest.approx(3**0.5)),
+        (exploration.ALL, 0.5, 1.0, pytest.approx(3.0)),
+    ]
+    parts, _ = exploration.section(Comparison(tuple(runs)), Options())
+    assert [line[-1] for line in parts[-1].rows[:2]] == ["3.00", "4.50"]
+    parts[2].draw(tmp_path / "trade.png")
+    assert (tmp_path / "trade.png").stat().st_size > 10_000
