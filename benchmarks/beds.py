@@ -31,7 +31,7 @@ NAME = "beds"
 TITLE = "Told nothing, on beds of many kinds"
 
 LONG, QUICK_ROUNDS, QUICK_REPLICATIONS = 10_000, 300, 2  # beds of more rounds than the first are long
-PROBE_TOLD, PROBE_PLAYED = 1_000, 20  # rounds from which the time of a run is estimated
+PROBE_TOLD, PROBE_PLAYED = 10_000, 20  # rounds, at most, from which the time of a run is estimated
 
 
 def choose(options: Options) -> dict[str, list[str]]:
@@ -117,7 +117,7 @@ def cost(chosen: Mapping[str, list[str]], options: Options, jobs: int) -> Table:
     for bed, lines in chosen.items():
         for line in lines:
             count, rounds = replications_of(bed, line, options), rounds_of(bed, options)
-            each = probe(BEDS[bed].world, BEDS[bed].lines[line])
+            each = probe(BEDS[bed].world, BEDS[bed].lines[line], told=min(rounds // 3, PROBE_TOLD))
             total += (minutes := count * rounds * each / 60)
             rows.append([bed, line, str(count), f"{rounds:,}", amount(1e6 * each), amount(minutes)])
     caption = f"About {total / jobs:,.0f} minutes on {jobs} cores, less what is kept"
@@ -126,11 +126,11 @@ def cost(chosen: Mapping[str, list[str]], options: Options, jobs: int) -> Table:
     )
 
 
-def probe(world: EnvironmentFactory, recipe: PolicyRecipe) -> float:
-    """Return about how many seconds a round takes once some rewards of cells drawn at random are known."""
+def probe(world: EnvironmentFactory, recipe: PolicyRecipe, told: int) -> float:
+    """Return about how many seconds a round takes once so many rewards of cells drawn at random are known."""
     environment, rng = world(0), np.random.default_rng(0)
     policy: Any = recipe.make(environment, LONG, seed=0)
-    cells = np.stack([rng.integers(size, size=PROBE_TOLD) for size in environment.shape], axis=1)
+    cells = np.stack([rng.integers(size, size=told) for size in environment.shape], axis=1)
     policy.tell_many(cells, [environment.pull(cell) for cell in cells.tolist()])
     spent = 0.0
     for turn in range(PROBE_PLAYED + 1):
