@@ -16,6 +16,7 @@ Cell = tuple[int, ...]
 Rank = int | Sequence[int] | str
 
 _LARGEST_SIZE = 2**62  # levels are held as int64
+MOST_REWARDS = 1e15  # of one cell
 LARGEST_REWARD, SMALLEST_REWARD = 1e100, 1e-100  # in size, 0 aside: sums of rewards are squared
 _RESCALE = (
     "allowed are 0 and sizes from 1e-100 to 1e100, as sums are squared: rescale, dividing every reward by one number"
@@ -199,7 +200,7 @@ def check_reward(reward: Any, what: str = "the reward") -> float:
     raise ValueError(f"{what} is {value}; tell a finite number, or nothing if it is unknown")
 
 
-def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
+def check_rewards(rewards: ArrayLike, count: int, what: str = "reward") -> NDArray[np.float64]:
     """Return many rewards as a float array of shape (count,), each as :func:`check_reward` wants it.
 
     >>> check_rewards([1, 2.5], 2).tolist()
@@ -211,19 +212,37 @@ def check_rewards(rewards: ArrayLike, count: int) -> NDArray[np.float64]:
     except ValueError:  # entries of different lengths
         array = np.fromiter(rewards, dtype=object)  # type: ignore[arg-type]
     if array.shape != (count,) and not (array.size == 0 and count == 0):
-        raise ValueError(f"{count} cells but rewards of shape {array.shape}; give one reward per cell")
+        raise ValueError(f"{count} cells but an array of shape {array.shape}; give one {what} per cell")
     if array.dtype.kind not in "biuf":
         if array.dtype.kind in "mM":
             raise TypeError(f"rewards have type {array.dtype}; give finite numbers")
         entries = array if array.dtype == object else np.asarray(rewards, dtype=object)
-        return np.array([check_reward(reward, f"reward {row}") for row, reward in enumerate(entries)])
+        return np.array([check_reward(reward, f"{what} {row}") for row, reward in enumerate(entries)])
     values = array.astype(np.float64).reshape(count)
     sizes = np.abs(values)
     allowed = ((sizes >= SMALLEST_REWARD) & (sizes <= LARGEST_REWARD)) | (values == 0.0)  # false for NaN
     if not allowed.all():
         row = int(np.flatnonzero(~allowed)[0])
-        check_reward(values[row], f"reward {row}")
+        check_reward(values[row], f"{what} {row}")
     return values
+
+
+def check_clicks(clicks: ArrayLike, trials: ArrayLike, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return numbers of clicks and of trials as two float arrays of shape (count,), whole and with clicks <= trials.
+
+    >>> [array.tolist() for array in check_clicks([3, 0], [10, 2], 2)]
+    [[3.0, 0.0], [10.0, 2.0]]
+    """
+    values, of = check_rewards(clicks, count), check_rewards(trials, count, "number of trials")
+    allowed = (values >= 0.0) & (values <= of) & (of >= 1.0) & (of <= MOST_REWARDS)
+    allowed &= (values == np.floor(values)) & (of == np.floor(of))
+    if not allowed.all():
+        row = int(np.flatnonzero(~allowed)[0])
+        raise ValueError(
+            f"{values[row]:g} clicks of {of[row]:g} trials were told; give whole numbers, of trials from 1 to "
+            f"{MOST_REWARDS:g}, of clicks from 0 to the trials"
+        )
+    return values, of
 
 
 def _refuse_masked(values: Any, name: str) -> None:

@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbandits import codec
 from tensorbandits.checks import (
     LARGEST_REWARD,
+    MOST_REWARDS,
     Cell,
     check_array,
     check_at_least,
     check_cell,
     check_cells,
+    check_clicks,
     check_count,
     check_level,
     check_reward,
@@ -34,7 +36,6 @@ from tensorbandits.checks import (
 
 _DENSE_LIMIT = 10**8
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
-_MOST = 1e15  # rewards of one cell
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
 _REBASE = 64  # after this many fadings the first rewards have lost their weight, and sums move to the present means
 _VERSION = 2  # of a saved ledger
@@ -85,11 +86,25 @@ class Ledger:
         self._order = np.zeros(16, dtype=np.int64)  # and their positions
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
-    def add(self, cells: ArrayLike, rewards: ArrayLike) -> None:
+    def add(self, cells: ArrayLike, rewards: ArrayLike, trials: ArrayLike | None = None) -> None:
         """Add one observation (a cell and a number) or many (an (n, d) array and n numbers).
 
+        With ``trials``, an observation is so many rewards that are 0 or 1, of which as many are 1 as ``rewards`` says.
         Takes amortised constant time per observation. Many at once give the same numbers as one by one.
+
+        >>> ledger = Ledger((2, 3)); ledger.add((0, 1), 3, trials=1000)
+        >>> ledger[0, 1].rounds, ledger[0, 1].total, ledger.means.tolist()
+        (1000.0, 3.0, [0.003])
         """
+        if trials is not None:
+            given: list[Any] = [cells, rewards, trials]
+            if np.ndim(trials) == 0 and np.ndim(rewards) == 0:
+                given = [[one] for one in given]
+            array = check_cells(given[0], self.shape)
+            clicks, counts = check_clicks(given[1], given[2], len(array))
+            for cell, ones, count in zip(array.tolist(), clicks.tolist(), counts.tolist(), strict=True):
+                self.record_trials(tuple(cell), ones, count)
+            return
         if not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
             self.record(check_cell(cells, self.shape), check_reward(rewards))  # type: ignore[arg-type]
             return
@@ -114,6 +129,16 @@ class Ledger:
         sums[_E, at] += deviation * deviation
         self._rounds += 1.0
         self._received += 1.0
+        self._version += 1
+
+    def record_trials(self, cell: Cell, clicks: float, trials: float) -> None:
+        """Add many observations of a cell that are 0 or 1, checked already: how many are 1, and how many there are."""
+        at = self._locate(cell, float(clicks == trials))
+        first = self._sums.item(_A, at)
+        about = clicks * (1.0 - first) ** 2 + (trials - clicks) * first**2
+        self._sums[:_A, at] += trials, clicks, clicks, about
+        self._rounds += trials
+        self._received += trials
         self._version += 1
 
     def merge(self, other: Ledger) -> None:
@@ -408,10 +433,10 @@ class Ledger:
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         N, Y, Q, E, a = sums
-        if not ((N > 0) & (N <= _MOST) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
+        if not ((N > 0) & (N <= MOST_REWARDS) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
             raise ValueError(
-                f"a ledger's state has counts that are not above 0 and at most {_MOST:g}, or sums of squares that are "
-                "smaller than those of the means"
+                f"a ledger's state has counts that are not above 0 and at most {MOST_REWARDS:g}, or sums of squares "
+                "that are smaller than those of the means"
             )
         if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")

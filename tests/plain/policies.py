@@ -6,7 +6,7 @@ import numpy as np
 from tests.plain.sweep import PlainChain, row_by_row, sweep
 
 import tensorbandits as tb
-from tensorbandits.policies.ensemble import EnsembleOracle
+from tensorbandits.policies.ensemble import _MOST_PASSES, _SETTLED, EnsembleOracle
 from tensorbandits.policies.thompson import GibbsOracle
 from tensorbandits.tensor.sweep import Model
 
@@ -51,7 +51,8 @@ class PlainEnsemble(EnsembleOracle):
     def _fit(self, model, prior, ledger, perturbation, units):
         tensor = model.tensor()
         precisions = [np.full(r, 1.0 / v) for r, v in zip(self.rank, self.prior_variance)]
-        for _ in range(self.sweeps):
+        for done in range(1, _MOST_PASSES + 1):
+            before = tensor.at(ledger.cells)
             seen = self.likelihood.expect(ledger, units, Model.of(tensor))
             tensor = sweep(
                 *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + perturbation),
@@ -61,6 +62,9 @@ class PlainEnsemble(EnsembleOracle):
                 offset_precision=units.scale**-2 if self.intercept else None,
                 rows=self.rows,
             )
+            settled = np.abs(tensor.at(ledger.cells) - before).max() < _SETTLED * units.scale
+            if done >= self.sweeps and (settled or not self.likelihood.augmented):
+                break
         solved = Model.of(tensor)
         model.rows, model.core, model.offset = solved.rows, solved.core, solved.offset
 

@@ -362,7 +362,7 @@ def test_an_ensemble_of_clicks_or_counts_plays_the_cells_of_its_plain_twin(rewar
     for make in (lambda policy: policy, plain):
         policy = make(tb.TensorEnsembleSampling((3, 4, 2), 2, reward=reward, ensemble_size=3, seed=0))
         rng, cells = np.random.default_rng(1), []
-        for _ in range(30):
+        for _ in range(12):
             cells.append(policy.ask())
             policy.tell(cells[-1], float(rng.random() < rates[cells[-1]]))
         traces.append(cells)

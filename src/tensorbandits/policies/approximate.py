@@ -29,6 +29,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.tensor.likelihood import Likelihood
+from tensorbandits.tensor.rewards import Reward
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
@@ -247,6 +248,7 @@ class ModelSampling(ApproximateThompsonSampling):
 
     oracle: ModelOracle
     rank: Rank
+    reward: Reward
 
     def _learn(self) -> None:
         self._posterior = None
@@ -254,6 +256,29 @@ class ModelSampling(ApproximateThompsonSampling):
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         return self.oracle.likelihood.rewards(super()._mean_rewards(draw, cells))
+
+    def _check_reward(self, reward: float) -> None:
+        if not self.oracle.likelihood.may_be(reward):
+            raise ValueError(f"the reward is {reward:g}; {self._allowed_rewards}")
+
+    def _check_rewards(
+        self,
+        counts: NDArray[np.float64],
+        totals: NDArray[np.float64],
+        squares: NDArray[np.float64],
+        *,
+        faded: bool = False,
+    ) -> None:
+        possible = self.oracle.likelihood.may_add_up(counts, totals, squares, faded=faded)
+        if not possible.all():
+            row = int(np.flatnonzero(~possible)[0])
+            sums = f"add up to {totals[row]:g}, their squares to {squares[row]:g}"
+            what = f"reward {row} is {totals[row]:g}" if counts[row] == 1 else f"{counts[row]:g} rewards {sums}"
+            raise ValueError(f"{what}; {self._allowed_rewards}")
+
+    @property
+    def _allowed_rewards(self) -> str:
+        return f'with reward="{self.reward}" allowed are {self.oracle.likelihood.allowed}'
 
     def _choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         if not queries:

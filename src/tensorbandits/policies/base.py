@@ -25,6 +25,7 @@ from tensorbandits.checks import (
     Rank,
     check_cell,
     check_cells,
+    check_clicks,
     check_context,
     check_count,
     check_level,
@@ -126,6 +127,19 @@ class Policy(ABC):
         for entry in ledger:
             self._observe(entry.cell, entry.rounds, entry.total, None)
 
+    def _check_reward(self, reward: float) -> None:  # noqa: B027
+        """Refuse a finite number that cannot be a reward here."""
+
+    def _check_rewards(  # noqa: B027
+        self,
+        counts: NDArray[np.float64],
+        totals: NDArray[np.float64],
+        squares: NDArray[np.float64],
+        *,
+        faded: bool = False,
+    ) -> None:
+        """Refuse sums of rewards and of their squares, all (n,), that no rewards here can have."""
+
     def _check_note(self, note: Any) -> None:  # noqa: B027
         """Refuse a note that no decision of this policy has."""
 
@@ -223,14 +237,28 @@ class Policy(ABC):
             self._turns.submit(self._notes.put, choice.cell, choice.note)
         return choice.cell
 
-    def tell(self, cell: Sequence[int], reward: float, note: Any = None) -> None:
+    def tell(self, cell: Sequence[int], reward: float, note: Any = None, *, trials: int | None = None) -> None:
         """Learn the reward of a cell: any time later, in any order, or never.
 
-        ``note`` is that of the decision, for those who used :meth:`decide`.
+        ``note`` is that of the decision, for those who used :meth:`decide`. With ``trials``, the cell was tried so many
+        times, and ``reward`` is how many of them were a success: that many rewards of 1, the others 0.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy = VectorizedUCB((2, 3))
+        >>> policy.tell((0, 1), 3, trials=1000)
+        >>> policy.ledger.rounds, policy.estimate([(0, 1)]).tolist()
+        (1000.0, [0.003])
         """
         if note is not None:
             self._check_note(note)
-        self._turns.submit(self._take, check_cell(cell, self.shape), check_reward(reward), note)
+        valid = check_cell(cell, self.shape)
+        if trials is not None:
+            (clicks,), (count,) = check_clicks([reward], [trials], 1)
+            self._turns.submit(self._take_trials, valid, float(clicks), float(count), note)
+            return
+        value = check_reward(reward)
+        self._check_reward(value)
+        self._turns.submit(self._take, valid, value, note)
 
     def ask_many(self, levels: ArrayLike | int, allowed: Any = None) -> list[Cell]:
         """Return one cell per row of context levels (n, number of context modes), as asking one by one would.
@@ -245,10 +273,18 @@ class Policy(ABC):
                     self._notes.put(*choice)
         return [choice.cell for choice in choices]
 
-    def tell_many(self, cells: ArrayLike, rewards: ArrayLike) -> None:
-        """Learn many rewards, as telling one by one would; one invalid row refuses them all."""
+    def tell_many(self, cells: ArrayLike, rewards: ArrayLike, *, trials: ArrayLike | None = None) -> None:
+        """Learn many rewards, as telling one by one would; one invalid row refuses them all.
+
+        With ``trials``, one number per cell, ``rewards`` are numbers of successes.
+        """
         valid = check_cells(cells, self.shape)
-        self._turns.submit(self._take_many, valid, check_rewards(rewards, len(valid)))
+        if trials is not None:
+            self._turns.submit(self._take_many_trials, valid, *check_clicks(rewards, trials, len(valid)))
+            return
+        values = check_rewards(rewards, len(valid))
+        self._check_rewards(np.ones(len(values)), values, values**2)
+        self._turns.submit(self._take_many, valid, values)
 
     def tell_ledger(self, ledger: Ledger) -> None:
         """Learn many rewards that are added up already: those of a log, or of another process.
@@ -264,6 +300,7 @@ class Policy(ABC):
             raise TypeError(f"{ledger!r} is no Ledger; add rewards to one of shape {self.shape}, and give that")
         if ledger.shape != self.shape:
             raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
+        self._check_rewards(ledger.counts, ledger.totals, ledger.squares, faded=ledger.log_faded < 0.0)
         self._turns.submit(self._take_ledger, ledger.copy())
 
     def fade(self, factor: float) -> None:
@@ -345,6 +382,16 @@ class Policy(ABC):
         self._ledger.add(cells, rewards)
         for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
             self._observe(tuple(cell), 1.0, reward, self._notes.take(tuple(cell)))
+
+    def _take_trials(self, cell: Cell, clicks: float, trials: float, note: Any) -> None:
+        self._ledger.record_trials(cell, clicks, trials)
+        self._observe(cell, trials, clicks, self._notes.take(cell) if note is None else note)
+
+    def _take_many_trials(
+        self, cells: NDArray[np.int64], clicks: NDArray[np.float64], trials: NDArray[np.float64]
+    ) -> None:
+        for cell, ones, count in zip(cells.tolist(), clicks.tolist(), trials.tolist(), strict=True):
+            self._take_trials(tuple(cell), ones, count, None)
 
     def _take_ledger(self, ledger: Ledger) -> None:
         for mode, (size, given) in enumerate(zip(self.shape, ledger.shape, strict=True)):

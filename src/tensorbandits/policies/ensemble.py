@@ -25,11 +25,13 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
-from tensorbandits.tensor.likelihood import Units
+from tensorbandits.tensor.likelihood import Observations, Units
 from tensorbandits.tensor.rewards import Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
+_MOST_PASSES = 50  # to bring a model of clicks or counts up to date
+_SETTLED = 0.05  # change of a value in a pass, in units of the prior's scale, with which they end
 _PRIOR_REWARDS = 2.0  # how many rewards the first guess of the noise variance counts for
 
 
@@ -164,21 +166,37 @@ class EnsembleOracle:
     def _fit(self, model: Model, prior: Model, ledger: Ledger, perturbation: Floats, units: Units) -> None:
         """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given the perturbations of targets.
 
-        Where observations depend on the model, they are taken at it before each pass: a step of expectation and
-        maximisation.
+        Where observations depend on the model, they are taken at it before each pass, which makes it a step of Newton's
+        method in each block; there are as many as it takes to settle.
         """
-        centre = prior.offset if self.intercept else model.offset
-        about = units._replace(centre=centre)
-        steps = self.sweeps if self.likelihood.augmented else 1
-        for _ in range(steps):
-            observations = self.likelihood.expect(ledger, about, model)
-            sweep(
-                *(model, prior, self._precision, observations._replace(target=observations.target + perturbation)),
-                self._no_noise[: self.sweeps // steps],
-                variance=self.likelihood.variance,
-                core_precision=self.core_ridge / units.scale**2,
-                offset_precision=units.scale**-2 if self.intercept else None,
-            )
+        about = units._replace(centre=prior.offset if self.intercept else model.offset)
+        if not self.likelihood.augmented:
+            self._solve(model, prior, self.likelihood.expect(ledger, about, model), perturbation, units, self.sweeps)
+            return
+        before = model.at(ledger.cells)
+        for done in range(1, _MOST_PASSES + 1):
+            self._solve(model, prior, self.likelihood.expect(ledger, about, model), perturbation, units, 1)
+            after = model.at(ledger.cells)
+            if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
+                return
+            before = after
+
+    def _solve(
+        self,
+        model: Model,
+        prior: Model,
+        observations: Observations,
+        perturbation: Floats,
+        units: Units,
+        passes: int,
+    ) -> None:
+        sweep(
+            *(model, prior, self._precision, observations._replace(target=observations.target + perturbation)),
+            self._no_noise[:passes],
+            variance=self.likelihood.variance,
+            core_precision=self.core_ridge / units.scale**2,
+            offset_precision=units.scale**-2 if self.intercept else None,
+        )
 
     def _prior_draw(self, rng: np.random.Generator) -> Model:
         """Rows N(mu, sigma_k^2 I), columns normalised, core all ones."""

@@ -151,8 +151,9 @@ class TensorEpochGreedy(Policy):
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         if not note:
             return
-        self._halves[int(self.explored.received) % 2].record(cell, total)
-        self._exploration.record(cell, total, float(note))
+        reward = total / count  # a decision is one draw, however many trials it had
+        self._halves[int(self.explored.received) % 2].record(cell, reward)
+        self._exploration.record(cell, reward, float(note))
         self._fit = None
 
     def _check_note(self, note: Any) -> None:

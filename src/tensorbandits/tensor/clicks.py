@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import Observations, Units
-from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.polya_gamma import draw_weights
 from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Clicks:
     variance: float = 1.0
     learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
+    allowed: ClassVar[str] = "0 and 1, and with trials=n a whole number from 0 to n"
 
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the same: there is nothing to draw."""
@@ -58,21 +60,31 @@ class Clicks:
         temperature: float = 1.0,
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
-        omega = draw_weights(weight / temperature * ledger.counts, model.at(ledger.cells), rng)
-        return self._observations(ledger, units, temperature * omega, weight)
-
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
-        """Return the same with precisions at their means: the next solution has a higher posterior density."""
-        return self._observations(ledger, units, mean_weights(ledger.counts, model.at(ledger.cells)))
-
-    def _observations(self, ledger: Ledger, units: Units, omega: Floats, weight: float = 1.0) -> Observations:
+        omega = temperature * draw_weights(weight / temperature * ledger.counts, model.at(ledger.cells), rng)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+
+    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+        """Return what takes a solve a step towards the mode."""
+        values = model.at(ledger.cells)
+        rates = expit(values)
+        information = ledger.counts * np.maximum(rates * (1.0 - rates), self.information(ledger))
+        return Observations.towards(ledger, units, values, ledger.totals - ledger.counts * rates, information)
 
     def information(self, ledger: Ledger) -> Floats:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
         rates = _shrunk_rates(ledger)
         return np.asarray(rates * (1.0 - rates))
+
+    def may_be(self, reward: float) -> bool:
+        """Take 0 and 1."""
+        return reward in (0.0, 1.0)
+
+    def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
+        """Take sums of zeros and ones, which are those of their squares too."""
+        near = ROUNDING * (1.0 + counts)
+        possible = (totals >= -near) & (totals <= counts + near) & (np.abs(squares - totals) <= near)
+        return possible if faded else possible & whole(counts, totals)
 
     def rewards(self, values: Floats) -> Floats:
         """Return the rates."""

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from tensorbandits.checks import check_array, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import Observations, Units
-from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.polya_gamma import draw_weights
 from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _SPREAD = 2.0  # scale of the Cauchy prior of log r, about 0
 _SMALLEST = 0.01  # dispersion
 _LARGEST = 100.0  # dispersion, in units of the largest mean: beyond, counts are Poisson and a chain only gets slower
 _STEPS = (0.02, 2.0)  # of the proposals of log r, drawn in between on a logarithmic scale
+_MOST = 1e15  # reward: not every larger float is a whole number
 _HIGHEST = 230.0  # value: rewards beyond e^230 are none
 
 
@@ -45,6 +47,7 @@ class Counts:
     variance: float = 1.0
     learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
+    allowed: ClassVar[str] = "whole numbers from 0 to 1e15"
 
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the likelihood with a dispersion drawn from its prior."""
@@ -71,31 +74,21 @@ class Counts:
         """Redraw the dispersion; return a Polya-Gamma precision and a target per cell, given the present draw."""
         values = np.minimum(model.at(ledger.cells), _HIGHEST)
         self._redraw(ledger, units, values, rng, weight / temperature)
-        return self._observations(ledger, units, values, rng, weight, temperature)
-
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
-        """Return the same with the dispersion that squares within cells suggest, and precisions at their means."""
-        self.dispersion = estimate_dispersion(ledger)
-        return self._observations(ledger, units, np.minimum(model.at(ledger.cells), _HIGHEST))
-
-    def _observations(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator | None = None,
-        weight: float = 1.0,
-        temperature: float = 1.0,
-    ) -> Observations:
-        """The law of a sum is ``e^(Y z) / (1 + e^z)^(Y + rN)`` in ``z = x - log r``."""
+        # The law of a sum is e^(Y z) / (1 + e^z)^(Y + rN) in z = x - log r.
         r, log_r = self.dispersion, math.log(self.dispersion)
         N, Y = weight * ledger.counts, weight * ledger.totals
-        if rng is None:
-            omega = mean_weights(Y + r * N, values - log_r)
-        else:
-            omega = temperature * draw_weights((Y + r * N) / temperature, values - log_r, rng)
+        omega = temperature * draw_weights((Y + r * N) / temperature, values - log_r, rng)
         target = (Y - r * N) / 2.0 + omega * log_r
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+
+    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+        """Return what takes a solve a step towards the mode, at the dispersion that squares within cells suggest."""
+        self.dispersion = r = estimate_dispersion(ledger)
+        values = np.minimum(model.at(ledger.cells), _HIGHEST)
+        means = np.exp(values)
+        share = r / (means + r)
+        information = ledger.counts * np.maximum(means * share, self.information(ledger))
+        return Observations.towards(ledger, units, values, (ledger.totals - ledger.counts * means) * share, information)
 
     def information(self, ledger: Ledger) -> Floats:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
@@ -117,6 +110,15 @@ class Counts:
             if after - before > chance:
                 self.dispersion = proposal
         self.dispersion = min(max(self.dispersion, low), high)
+
+    def may_be(self, reward: float) -> bool:
+        """Take 0, 1, 2, and so on."""
+        return 0.0 <= reward <= _MOST and reward.is_integer()
+
+    def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
+        """Take sums of whole numbers, whose squares are no smaller than they are."""
+        possible = (totals >= 0.0) & (totals <= _MOST * counts) & (squares >= totals * (1.0 - ROUNDING))
+        return possible if faded else possible & whole(counts, totals)
 
     def rewards(self, values: Floats) -> Floats:
         """Return the means."""

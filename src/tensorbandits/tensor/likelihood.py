@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.checks import check_array, check_positive
 from tensorbandits.ledger import Ledger
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tensorbandits.tensor.sweep import Model
 
 NOISE_SHAPE = 0.5
+ROUNDING = 1e-9  # by which sums of whole numbers may be off
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
 _ROUNDING = 1e-30  # a square about the centre that is this small beside the centre's is none
@@ -86,6 +88,17 @@ class Observations(NamedTuple):
         """Return those of rewards that are all alike, given their sums; views of the ledger, valid until it changes."""
         return cls(ledger.order, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
 
+    @classmethod
+    def towards(cls, ledger: Ledger, units: Units, values: Floats, slope: Floats, information: Floats) -> Observations:
+        """Return those with which a solve makes a step of Newton's from ``values``, all (n,).
+
+        ``slope`` and ``information`` are the first derivative of the log-likelihood and about minus the second. No cell
+        asks for a step of more than 1, as the second may be far smaller here than where the step ends.
+        """
+        precision = np.maximum(information, np.abs(slope))
+        target = precision * values + slope
+        return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
+
     def times(self, weight: float) -> Observations:
         """Return the same with rewards that count ``weight`` times what they did."""
         if weight == 1.0:
@@ -94,6 +107,11 @@ class Observations(NamedTuple):
         return Observations(
             *(order, cells, weight * precision, weight * target, centre, weight * squares, weight * rounds)
         )
+
+
+def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
+    """Say of each sum of a whole number of rewards whether it is whole, up to rounding, (n,)."""
+    return np.asarray((counts != np.round(counts)) | (np.abs(totals - np.round(totals)) <= ROUNDING * (1.0 + totals)))
 
 
 class Likelihood(Protocol):
@@ -137,11 +155,27 @@ class Likelihood(Protocol):
         ...
 
     def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
-        """Return what the next solve is fitted to: the same with nothing drawn."""
+        """Return what the next solve is fitted to, on its way to the mode, with nothing drawn."""
         ...
 
     def information(self, ledger: Ledger) -> Floats | float:
         """Return the variance of what a single reward adds to the target of its cell, about: (n,), or one for all."""
+        ...
+
+    @property
+    def allowed(self) -> str:
+        """What a reward may be, in words."""
+        ...
+
+    def may_be(self, reward: float) -> bool:
+        """Say whether a finite number can be a reward."""
+        ...
+
+    def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
+        """Say of each entry whether so many rewards can have this sum, and this one of squares: (n,).
+
+        What has ``faded`` need not be whole.
+        """
         ...
 
     def rewards(self, values: Floats) -> Floats:
@@ -177,6 +211,7 @@ class Gaussian:
     variance: float
     learned: bool
     augmented: ClassVar[bool] = False
+    allowed: ClassVar[str] = "all numbers"
 
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the likelihood with a variance that is known, or drawn from its prior."""
@@ -208,6 +243,14 @@ class Gaussian:
     def information(self, ledger: Ledger) -> float:
         """Return the variance of a reward, as targets are sums of rewards."""
         return self.variance
+
+    def may_be(self, reward: float) -> bool:
+        """Take any number."""
+        return True
+
+    def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
+        """Take any sums."""
+        return np.ones(len(counts), dtype=bool)
 
     def rewards(self, values: Floats) -> Floats:
         """Return the values: they are mean rewards."""

@@ -113,6 +113,21 @@ def check_rewards_that_were_never_asked_for_are_kept(case: Case) -> None:
     assert policy.ledger.rounds == 33
 
 
+def check_trials_are_rewards_of_one_and_zero(case: Case) -> None:
+    """Successes out of trials, one by one or many at once, add up to what the single outcomes would."""
+    policy, many, single = case.make(SHAPE), case.make(SHAPE), Ledger(SHAPE)
+    told = [((0, 0, 0), 2, 5), ((1, 1, 1), 0, 3), ((0, 0, 0), 4, 4), ((2, 3, 1), 1, 1)]
+    for cell, successes, trials in told:
+        policy.tell(cell, successes, trials=trials)
+        single.add([cell] * trials, [1.0] * successes + [0.0] * (trials - successes))
+    many.tell_many(*([row[column] for row in told] for column in (0, 1)), trials=[row[2] for row in told])
+    assert policy.ledger == many.ledger == single
+    np.testing.assert_allclose(policy.ledger.within, single.within, atol=1e-12)
+    assert same(policy.state_dict(), many.state_dict())
+    play(policy, 30)
+    assert policy.ledger.rounds == 43
+
+
 def check_constant_rewards(case: Case) -> None:
     """Rewards that are all alike, of any size, give finite estimates."""
     for value in (0.0, 5.0, -1e9, 1e-9):
@@ -169,6 +184,7 @@ CHECKS = [
     check_a_batch_equals_one_by_one,
     check_late_lost_and_unordered_rewards,
     check_rewards_that_were_never_asked_for_are_kept,
+    check_trials_are_rewards_of_one_and_zero,
     check_constant_rewards,
     check_tiny_and_huge_rewards,
     check_the_unit_of_rewards_does_not_matter,

@@ -25,6 +25,18 @@ _TELLS: list[Any] = [
     ((0, 1, 1), "1", TypeError, "not a number"),
     ((0, 1, 1), None, TypeError, "not a number"),
 ]
+_TRIALS: list[Any] = [
+    (3, 2, ValueError, "3 clicks of 2 trials.*from 0 to the trials"),
+    (-1, 2, ValueError, "-1 clicks"),
+    (0.5, 1, ValueError, "0.5 clicks"),
+    (0, 0, ValueError, "of 0 trials.*from 1"),
+    (1, 2.5, ValueError, "of 2.5 trials"),
+    (1, 1e16, ValueError, "trials"),
+    (1, _NAN, ValueError, "number of trials 0 is nan"),
+    (_NAN, 3, ValueError, "reward 0 is nan"),
+    (1, "3", TypeError, "not a number"),
+    ("1", 3, TypeError, "not a number"),
+]
 _SHAPES: list[Any] = [
     ((), ValueError, "at least one mode"),
     ((3, 0), ValueError, "mode 1 has size 0"),
@@ -77,6 +89,13 @@ def _refuse_asks(policy: Any, asks: list[Any]) -> None:
 
 
 def _refuse_tells(policy: Any) -> None:
+    for successes, trials, error, match in _TRIALS:
+        with raises(error, match):
+            policy.tell((0, 1, 1), successes, trials=trials)
+        with raises(error):
+            policy.tell_many([(0, 0, 0), (0, 1, 1)], [0, successes], trials=[1, trials])
+    with raises(ValueError, "one number of trials per cell"):
+        policy.tell_many([(0, 0, 0), (0, 1, 1)], [0, 1], trials=[1])
     for cell, reward, error, match in _TELLS:
         with raises(error, match):
             policy.tell(cell, reward)

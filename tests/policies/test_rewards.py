@@ -1,0 +1,131 @@
+"""Clicks and counts as rewards of the sampling policies: what is refused, what is believed, what is kept."""
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.testing.case import same
+
+KINDS = [tb.TensorThompsonSampling, tb.TensorEnsembleSampling]
+SHAPE = (4, 5, 3)
+RATES = 1 / (1 + np.exp(2.0 - np.multiply.outer(np.outer([0.0, 0.5, -0.5, 1.0], np.linspace(-1, 1, 5)), [1, 2, 0])))
+
+
+def make(kind, reward, **settings):
+    more = {"ensemble_size": 4} if kind is tb.TensorEnsembleSampling else {}
+    return kind(SHAPE, 2, reward=reward, seed=0, **(more | settings))
+
+
+def play(policy, rounds, seed=0):
+    rng, cells = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        cell = policy.ask(tuple(int(rng.integers(SHAPE[j])) for j in policy.context))
+        policy.tell(cell, float(rng.random() < RATES[cell]))
+        cells.append(cell)
+    return cells
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reward", ["bernoulli", "binomial"])
+@pytest.mark.parametrize("impossible", [0.5, -1, 2, 1.0000001])
+def test_clicks_that_are_none_are_refused_and_change_nothing(kind, reward, impossible):
+    policy = make(kind, reward)
+    play(policy, 5)
+    before = policy.state_dict()
+    words = rf"{impossible:g}; with reward=\"{reward}\" allowed are 0 and 1, and with trials=n"
+    with pytest.raises(ValueError, match=words):
+        policy.tell((0, 0, 0), impossible)
+    with pytest.raises(ValueError, match=f"reward 1 is {words}"):
+        policy.tell_many([(0, 0, 0), (0, 0, 0)], [1, impossible])
+    assert same(policy.state_dict(), before)
+    for click in (True, False, np.bool_(True), np.int8(0), 1.0):
+        policy.tell((0, 0, 0), click)
+
+
+@pytest.mark.parametrize("impossible", [0.5, -1, 1e16, 2.5])
+def test_counts_that_are_none_are_refused(impossible):
+    policy = make(tb.TensorThompsonSampling, "count")
+    with pytest.raises(ValueError, match=r'with reward="count" allowed are whole numbers from 0 to 1e15'):
+        policy.tell((0, 0, 0), impossible)
+    policy.tell((0, 0, 0), 12345)
+    assert policy.ledger.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("reward", "count", "total", "squares"),
+    [
+        ("bernoulli", 3, 1.5, 1.5),
+        ("bernoulli", 3, 4, 6),
+        ("binomial", 3, 2, 4),
+        ("bernoulli", 3, -1, 1),
+        ("count", 3, 1.5, 2.0),
+        ("count", 3, -1, 3),
+        ("count", 3, 2, 1.5),
+    ],
+)
+def test_ledgers_whose_sums_no_such_rewards_have_are_refused(reward, count, total, squares):
+    policy = make(tb.TensorThompsonSampling, reward)
+    good = tb.Ledger.of(SHAPE, [(0, 0, 0)], [3], [2], [2])
+    policy.tell_ledger(good)
+    bad = tb.Ledger.of(SHAPE, [(0, 0, 0), (0, 1, 0)], [3, count], [2, total], [2, squares])
+    with pytest.raises(ValueError, match=rf"{count} rewards add up to {total:g}.*allowed are"):
+        policy.tell_ledger(bad)
+    assert policy.ledger == good
+
+
+def test_a_ledger_that_has_faded_is_taken_though_its_sums_are_not_whole():
+    policy, ledger = make(tb.TensorThompsonSampling, "bernoulli"), tb.Ledger(SHAPE)
+    ledger.add([(0, 0, 0)] * 3, [1.0, 0.0, 1.0])
+    ledger.fade(0.5)
+    ledger.add((0, 0, 0), 1.0)
+    policy.tell_ledger(ledger)
+    assert policy.ledger.rounds == 2.5
+    assert len(policy.ask()) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reward", ["bernoulli", "count"])
+def test_estimates_are_rates_and_means(kind, reward):
+    policy, rng = make(kind, reward), np.random.default_rng(1)
+    cells = np.argwhere(np.ones(SHAPE))
+    trials = np.full(len(cells), 3000)
+    clicks = rng.binomial(trials, RATES[tuple(cells.T)])
+    policy.tell_many(cells, clicks, trials=trials)
+    np.testing.assert_allclose(policy.estimate(cells), RATES[tuple(cells.T)], atol=0.06)
+    assert RATES[policy.best()] > 0.9 * RATES.max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reward", ["bernoulli", "count"])
+def test_a_saved_policy_goes_on_with_a_past_that_fades_and_modes_that_grow(kind, reward, tmp_path):
+    policy = make(kind, reward, context=(1,))
+    play(policy, 30)
+    policy.fade(0.3)
+    policy.grow(0)
+    policy.save(tmp_path / "policy")
+    again = tb.Policy.load(tmp_path / "policy")
+    assert again.reward == reward
+    policy.tell((4, 1, 2), 1.0)
+    again.tell((4, 1, 2), 1.0)
+    for _ in range(40):
+        policy.fade(0.5)
+        again.fade(0.5)
+    asked = [[one.ask((k % 5,)) for k in range(20)] for one in (policy, again)]
+    assert asked[0] == asked[1]
+    assert np.isfinite(policy.estimate([(4, 0, 0), (0, 0, 0)])).all()
+    assert policy.ask_many([[0], [1]]) == again.ask_many([[0], [1]])
+
+
+def test_what_only_gaussian_rewards_have_is_refused_with_others():
+    with pytest.raises(ValueError, match=r"noise is 0\.5, but count rewards have none"):
+        make(tb.TensorThompsonSampling, "count", noise=0.5)
+    with pytest.raises(ValueError, match=r"perturbation is 0\.1; of bernoulli rewards the variance is known"):
+        make(tb.TensorEnsembleSampling, "bernoulli", perturbation=0.1)
+    with pytest.raises(ValueError, match="reward is 'clicks'; allowed are gaussian, bernoulli, binomial, count"):
+        make(tb.TensorThompsonSampling, "clicks")
+
+
+def test_thompson_sampling_finds_the_cell_of_most_clicks():
+    policy = make(tb.TensorThompsonSampling, "bernoulli")
+    cells = play(policy, 1500)
+    assert np.mean([RATES[cell] for cell in cells[-300:]]) > 0.8 * RATES.max()
