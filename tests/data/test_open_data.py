@@ -109,7 +109,7 @@ def test_flights_agree_with_a_count_by_hand(flight_log, departures):
 def test_the_recommended_world_of_flights(flight_log):
     world = flight_log.world(["date:weekday"], min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE)
     assert world.context == (2,)
-    assert (world.own > 0).mean() > 0.95
+    assert (world.counts > 0).mean() > 0.95
     assert 0 < world.mean.min() < world.mean.max() < 1
     env = world(0)
     assert {env.pull((9, 5, 5)) for _ in range(50)} == {0.0, 1.0}

@@ -30,7 +30,7 @@ def random_log(n=600, seed=0):
 
 def test_rewards_come_as_often_as_in_the_log():
     log = random_log()
-    env = log.world()(3)
+    env = log.world(shrinkage=0)(3)
     cells, values, counts = log.values()
     cell = (1, 2, 3)
     mine = (cells == cell).all(axis=1)
@@ -59,9 +59,71 @@ def test_means_are_those_of_what_is_paid(shrinkage, min_count):
         assert abs(rewards.mean() - env.mean_at(cell)) < 4.5 * max(rewards.std(), 0.01) / np.sqrt(8_000)
 
 
+@pytest.mark.parametrize("standardise", [False, True])
+def test_steadied_means_are_those_of_what_is_paid(standardise):
+    log = random_log(200)
+    world = log.world(standardise=standardise)
+    env = world(1)
+    pooled = {round(value, 9) for value in log.values()[1].tolist()}
+    fullest = np.unravel_index(int(world.counts.argmax()), world.shape)
+    for cell in [(0, 0, 5), (2, 3, 5), (1, 1, 1), tuple(map(int, fullest))]:
+        rewards = np.array([env.pull(cell) for _ in range(8_000)])
+        assert {round(value, 9) for value in (world.centre + world.scale * rewards).tolist()} <= pooled
+        assert abs(rewards.mean() - env.mean_at(cell)) < 4.5 * rewards.std() / np.sqrt(8_000)
+
+
+def clicks_log(shown=400, lucky=5, seed=0, shape=(6, 7, 5)):
+    """Clicks of which a few cells have one impression and one click, others many and few."""
+    rng = np.random.default_rng(seed)
+    cells = np.argwhere(np.ones(shape))
+    number = rng.integers(shown // 2, shown, len(cells))
+    clicks = rng.binomial(number, 0.01 + 0.04 * (cells.sum(axis=1) / sum(shape)))
+    chosen = rng.choice(len(cells), lucky, replace=False)
+    number[chosen] = clicks[chosen] = 1
+    table = {name: cells[:, j] for j, name in enumerate("abc")} | {"shown": number, "clicks": clicks}
+    return from_log(pa.table(table), ["a", "b", "c"], "clicks", trials="shown"), cells[chosen]
+
+
+def test_a_lucky_impression_makes_no_best_cell():
+    log, chosen = clicks_log()
+    raw, world = log.world(shrinkage=0), log.world()
+    assert raw.mean.max() == 1.0
+    assert world.mean.max() < 0.15
+    assert (world.mean[tuple(chosen.T)] < 0.08).all()
+    assert {world(0).pull(tuple(cell)) for cell in chosen for _ in range(200)} <= {0.0, 1.0}
+    assert abs(world.mean - raw.mean)[world.counts > 100].max() < 0.05
+
+
+def test_cells_that_differ_are_left_as_they_are_and_cells_that_do_not_are_not():
+    rng = np.random.default_rng(1)
+    cells = rng.integers((6, 7, 3), size=(40_000, 3))
+    own, effects = rng.standard_normal((6, 7, 3)), rng.standard_normal(6)[:, None, None] + np.zeros((6, 7, 3))
+    for mean, far in ((10 * own, 0.25), (effects, 0.1)):
+        rewards = mean[tuple(cells.T)] + 3 * rng.standard_normal(len(cells))
+        table = {name: cells[:, j] for j, name in enumerate("abc")} | {"r": rewards.round(2)}
+        world = from_log(pa.table(table), ["a", "b", "c"], "r").world()
+        assert np.sqrt(((world.mean - mean) ** 2).mean()) < far
+        assert (world.shrinkage < 1) == (mean is not effects)
+
+
+def test_a_cell_without_rewards_pays_what_its_levels_say():
+    """A cell that was never shown has the mean of its row and column, not of the whole log."""
+    cells = [(i, j, 0) for i in range(4) for j in range(4) if (i, j) != (3, 3)] * 20
+    log = log_of([(*cell, 10 * cell[0] + cell[1]) for cell in cells] + [(0, 0, 1, 0)])
+    assert log.world().mean[3, 3, 0] > 27
+    assert log.world(shrinkage=0).mean[3, 3, 0] == pytest.approx(log.ledger.mean)
+
+
+def test_a_world_of_equal_rewards_pays_them():
+    log = log_of([(i, j, k, 2.5) for i in range(2) for j in range(2) for k in range(2)])
+    world = log.world()
+    np.testing.assert_allclose(world.mean, 2.5)
+    assert world(0).pull((0, 1, 1)) == 2.5
+
+
 def test_a_cell_without_rewards_draws_from_all():
     log = random_log(300)
-    env = log.world()(0)
+    env = log.world(shrinkage=0)(0)
     drawn = {env.pull((0, 0, 5)) for _ in range(20_000)}
     assert drawn == set(log.values()[1].tolist())
 
@@ -102,7 +164,7 @@ def test_a_world_without_spread_has_scale_one():
 
 def test_clicks_are_ones_and_zeros():
     table = pa.table({"a": [0, 1, 1], "b": [0, 0, 1], "clicks": [0, 3, 2], "shown": [5, 4, 2]})
-    world = from_log(table, ["a", "b"], "clicks", trials="shown").world()
+    world = from_log(table, ["a", "b"], "clicks", trials="shown").world(shrinkage=0)
     assert world.mean.tolist() == [[0.0, 5 / 11], [0.75, 1.0]]
     env = world(0)
     assert {env.pull((1, 0)) for _ in range(50)} == {0.0, 1.0}

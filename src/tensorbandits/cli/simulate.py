@@ -22,8 +22,8 @@ _NAMES = ", ".join(record.name for record in records())
 _POLICIES = ["thompson", "ensemble:rank=2", "elimination:rank=2", "epoch-greedy:rank=2", "ucb"]
 _ENVIRONMENTS = ["paper:p=15,signal=0.5"]
 _OPEN_DATA: dict[str, Callable[[], EnvironmentFactory]] = {
-    "bikes": lambda: bikes().world(standardise=True),
-    "bikes-given-time": lambda: bikes().world(["time:weekday", "time:3h"], standardise=True),
+    "bikes": lambda: bikes().world(shrinkage=0.0, standardise=True),
+    "bikes-given-time": lambda: bikes().world(["time:weekday", "time:3h"], shrinkage=0.0, standardise=True),
     "flights": lambda: flights().world(min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE, standardise=True),
 }
 

@@ -154,10 +154,10 @@ class Log:
         context: Sequence[str | int] = (),
         *,
         min_count: int = 1,
-        shrinkage: float = 0.0,
+        shrinkage: float | None = None,
         standardise: bool = False,
     ) -> Any:
-        """Return a world that pays this log's own rewards, to compare policies in.
+        """Return a world that pays this log's own rewards, cells with few of them steadied, to compare policies in.
 
         The same as :meth:`tensorbandits.sim.World.of`, which says what the arguments mean.
         """

@@ -34,7 +34,7 @@ def experiments(quick: bool) -> list[Experiment]:
     """The policies that take context, on the bikes of Oslo."""
     from tensorbandits.data.open_data import bikes
 
-    world = bikes().world(["time:weekday", "time:3h"], standardise=True)
+    world = bikes().world(["time:weekday", "time:3h"], shrinkage=0.0, standardise=True)
     return [Experiment("figure3", choose(lineup(RANK), *SHOWN), {NAME: world}, QUICK if quick else HORIZON)]
 
 

@@ -42,7 +42,7 @@ def experiments(quick: bool) -> list[Experiment]:
     from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 
     worlds = {
-        BIKES: bikes().world(standardise=True),
+        BIKES: bikes().world(shrinkage=0.0, standardise=True),
         FLIGHTS: flights().world(min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE, standardise=True),
     }
     return [Experiment("figure4", lineup(RANK), worlds, QUICK if quick else HORIZON)]

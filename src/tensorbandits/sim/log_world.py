@@ -1,4 +1,7 @@
-"""Worlds made of a log: each reward that they pay is a real one of that cell, drawn as often as it occurred.
+"""Worlds made of a log: each reward that they pay is a real one, and most are of that cell, as often as it occurred.
+
+A cell with few rewards is mostly luck, and the best cell of a log as it is would be the luckiest. So cells are steadied:
+by default by empirical Bayes (:mod:`tensorbandits.tensor.steadied`), toward what the main effects say of them.
 
 A *world* makes environments, one for each seed; an *environment* is what a policy plays in. A log is read by
 :mod:`tensorbandits.data`, which knows nothing of both: the arrow goes from here to there.
@@ -9,19 +12,68 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell, check_cell, check_context, check_count, is_finite, is_sequence
 from tensorbandits.data.log import Log
+from tensorbandits.ledger import Ledger
 from tensorbandits.sim.environment import TensorEnvironment
+from tensorbandits.tensor.effects import kind_of
+from tensorbandits.tensor.steadied import steady
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MOST_CELLS = 10**8
+_HALVINGS = 50
+
+
+class Pool(NamedTuple):
+    """All rewards of a log in order of size, of which a cell draws from a window: all but the smallest, or the largest.
+
+    So a draw has any mean that is asked for, and changes as little else as it can; of rewards of 0 and 1 a window is
+    a rate. ``values`` (m,) are sorted, ``cumulative`` (m,) says how many rewards there are up to and with each,
+    ``start`` and ``end`` (shape) are where the windows begin and end among all rewards, in fractions of one.
+    """
+
+    values: Floats
+    cumulative: Ints
+    start: Floats
+    end: Floats
+
+    @classmethod
+    def of(cls, values: Floats, counts: Ints, mean: Floats) -> Self:
+        """Return the pool whose windows have such means, of any shape, as far as the log has rewards of that size."""
+        distinct, which = np.unique(values, return_inverse=True)
+        number = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(number, which, counts)
+        cumulative = np.cumsum(number)
+        pool = cls(distinct, cumulative, np.zeros_like(mean), np.full_like(mean, cumulative[-1]))
+        total, above = float(cumulative[-1]), mean >= pool.means()
+        low, high = np.zeros_like(mean), np.full_like(mean, total)
+        for _ in range(_HALVINGS):  # how many rewards of the far end are left out
+            out = (low + high) / 2
+            tried = pool._replace(start=np.where(above, out, 0.0), end=np.where(above, total, total - out))
+            more = np.where(above, tried.means() < mean, tried.means() > mean)
+            low, high = np.where(more, out, low), np.where(more, high, out)
+        return pool._replace(start=np.where(above, low, 0.0), end=np.where(above, total, total - low))
+
+    def means(self) -> Floats:
+        """Return the mean of each window, of shape."""
+        steps = np.concatenate([[0], self.cumulative])
+        sums = np.concatenate([[0.0], np.cumsum(np.diff(steps) * self.values)])
+        return np.asarray(
+            (np.interp(self.end, steps, sums) - np.interp(self.start, steps, sums)) / (self.end - self.start)
+        )
+
+    def draw(self, uniform: float, cell: Cell) -> float:
+        """Return the reward of a cell's window that a number in [0, 1) stands for."""
+        start, end = float(self.start[cell]), float(self.end[cell])
+        rank = min(int(start + uniform * (end - start)), int(self.cumulative[-1]) - 1)
+        return float(self.values[self.cumulative.searchsorted(rank, side="right")])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,12 +84,13 @@ class World:
     :func:`tensorbandits.compare` takes as environment. ``mean`` (shape) holds the exact mean reward
     of each cell, ``noise`` is the standard deviation within cells, ``context`` the positions of the context modes and
     ``context_weights`` how often each context occurred. ``centre`` and ``scale`` say what rewards were shifted and
-    divided by: 0 and 1 unless standardised.
+    divided by: 0 and 1 unless standardised. ``counts`` (shape) says how many rewards of its own each cell has, and
+    ``shrinkage`` how many of others are mixed into each.
 
     >>> import pyarrow as pa
     >>> from tensorbandits.data import from_log
     >>> log = from_log(pa.table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1], "reward": [1, 2, 3, 4]}), ["a", "b"], "reward")
-    >>> world = World.of(log, context=["b"])
+    >>> world = World.of(log, context=["b"], shrinkage=0)
     >>> world
     World(shape=(2, 2), context=(1,), rewards=4)
     >>> world.mean.tolist(), world(0).pull((1, 0))
@@ -51,10 +104,11 @@ class World:
     shrinkage: float
     centre: float
     scale: float
-    own: Ints  # of shape: how many rewards of its own a cell draws from
+    counts: Ints  # of shape: how many rewards of its own a cell draws from
     before: Ints  # of shape: how many rewards come before the cell's in the order of `values`
     values: Floats  # (m,) sorted by cell
     cumulative: Ints  # (m,) how many rewards there are up to and with each value
+    pool: Pool | None = None  # what is mixed in, if it is not all of the log's rewards alike
 
     @property
     def shape(self) -> Cell:
@@ -72,7 +126,7 @@ class World:
         context: Sequence[str | int] = (),
         *,
         min_count: int = 1,
-        shrinkage: float = 0.0,
+        shrinkage: float | None = None,
         standardise: bool = False,
     ) -> Self:
         """Return the world that pays a log's own rewards, to compare policies in.
@@ -84,8 +138,10 @@ class World:
             the log.
         min_count : a cell with fewer rewards counts as having none of its own.
         shrinkage : of a cell with ``n`` rewards of its own, one draw in ``(n + shrinkage) / shrinkage`` comes from the
-            pool of all rewards of the log; of a cell with none, every draw. So its mean is
-            ``(sum + shrinkage * overall mean) / (n + shrinkage)``.
+            rewards of other cells; of a cell with none, every draw. By default, ``None``, the number is estimated from
+            the log (empirical Bayes), and these draws have the mean ``m`` that the main effects give the cell: its own
+            is ``(sum + shrinkage * m) / (n + shrinkage)``. With a number of your own they come from all rewards of the
+            log alike, and ``m`` is the overall mean; 0 mixes in nothing.
         standardise : shift rewards by the overall mean, and divide them by the standard deviation within cells.
         """
         if not isinstance(log, Log):
@@ -96,8 +152,9 @@ class World:
         if len(set(found)) < len(found):
             raise ValueError(f"context is {list(context)}, which names a mode twice; name each once")
         positions = check_context(found, log.shape)
-        least, pseudo = check_count(min_count, "min_count"), _check_shrinkage(shrinkage)
-        return cls(**_arrays(log.shape, *log.values(), positions, least, pseudo, standardise))
+        least = check_count(min_count, "min_count")
+        prior = None if shrinkage is None else _check_shrinkage(shrinkage)
+        return cls(**_arrays(log.ledger, *log.values(), positions, least, prior, standardise))
 
     def __repr__(self) -> str:
         return f"World(shape={self.shape}, context={self.context}, rewards={int(self.cumulative[-1])})"
@@ -112,7 +169,7 @@ class LogEnvironment(TensorEnvironment):
     >>> import pyarrow as pa
     >>> from tensorbandits.data import from_log
     >>> log = from_log(pa.table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1], "reward": [1, 2, 3, 4]}), ["a", "b"], "reward")
-    >>> env = World.of(log)(seed=0)
+    >>> env = World.of(log, shrinkage=0)(seed=0)
     >>> env.pull((0, 1)), env.regret((0, 0))
     (4.0, 3.0)
     """
@@ -125,14 +182,16 @@ class LogEnvironment(TensorEnvironment):
         self._total = int(world.cumulative[-1])
 
     def pull(self, cell: Sequence[int]) -> float:
-        """Draw a reward of a cell, or now and then of the pool of all rewards, as the world's shrinkage says."""
+        """Draw a reward of a cell, or now and then one of other cells, as the world's shrinkage says."""
         world, valid = self.world, check_cell(cell, self.shape)
-        own, uniform = int(world.own[valid]), self._reward_rng.random()
+        own, uniform = int(world.counts[valid]), self._reward_rng.random()
         position = uniform * (own + world.shrinkage)
         if position < own:
             rank = int(world.before[valid]) + int(position)
         else:  # what is left of the uniform number is one too
             rest = (position - own) / world.shrinkage if own else uniform
+            if world.pool is not None:
+                return world.pool.draw(rest, valid)
             rank = min(int(rest * self._total), self._total - 1)
         return float(world.values[world.cumulative.searchsorted(rank, side="right")])
 
@@ -146,16 +205,17 @@ def _position(mode: Any, log: Log) -> int:
 
 
 def _arrays(
-    shape: Cell,
+    ledger: Ledger,
     cells: Ints,
     values: Floats,
     counts: Ints,
     positions: Cell,
     least: int,
-    pseudo: float,
+    shrinkage: float | None,
     standardise: bool,
 ) -> dict[str, Any]:
     """Return what a world holds, from values (m,) that occurred so often (m,) in cells (m, d), sorted by cell."""
+    shape = ledger.shape
     if math.prod(shape) > _MOST_CELLS:
         raise ValueError(
             f"the shape {shape} has {math.prod(shape):.3g} cells; a world writes the mean of each, at most "
@@ -175,26 +235,33 @@ def _arrays(
     np.add.at(sums, at, counts * values)
     spread = _spread(at, values, counts, sums, number)
     centre, scale = (overall, spread or 1.0) if standardise else (0.0, 1.0)
-    mean = np.divide(sums + pseudo * overall, own + pseudo, out=np.full(size, overall), where=own > 0)
+    prior, pool = np.full(size, overall), None  # the means of what is mixed in, and what it is drawn from
+    if shrinkage is None:
+        expected, shrinkage = steady(ledger, kind_of(ledger))
+        pool = Pool.of(values, counts, expected)
+        prior = pool.means().ravel()
+        pool = pool._replace(values=(pool.values - centre) / scale)
+    mean = np.divide(sums + shrinkage * prior, own + shrinkage, out=prior.copy(), where=own > 0)
     return dict(
         mean=((mean - centre) / scale).reshape(shape),
         noise=spread / scale,
         context=positions,
         context_weights=_context_weights(number.reshape(shape), positions),
-        shrinkage=pseudo,
+        shrinkage=shrinkage,
         centre=centre,
         scale=scale,
-        own=own.reshape(shape),
+        counts=own.reshape(shape),
         before=(np.cumsum(number) - number).reshape(shape),
         values=(values - centre) / scale,
         cumulative=np.cumsum(counts),
+        pool=pool,
     )
 
 
 def _check_shrinkage(shrinkage: Any) -> float:
     if isinstance(shrinkage, bool) or not is_finite(shrinkage) or shrinkage < 0:
         raise ValueError(
-            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0"
+            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0, or None to have it estimated"
         )
     return float(shrinkage)
 
