@@ -16,13 +16,13 @@ from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
 from tensorbandits.ledger import Ledger
 from tensorbandits.space import Label, Space
+from tensorbandits.tensor.dealing import Rewards, summed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Missing = Literal["error", "drop"]
 
 _MOST_VALUES = 5_000_000  # distinct rewards, over all cells
-_MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,24 +130,18 @@ class Log:
         """
         if isinstance(fraction, bool) or not is_finite(fraction) or not 0 < fraction < 1:
             raise ValueError(f"fraction is {fraction!r}; give a number above 0 and below 1")
-        cells, values, counts = self.values()
-        total = int(counts.sum())
+        total = int(self.values()[2].sum())
         size = round(fraction * total)
         if size in (0, total):
             raise ValueError(
                 f"fraction is {fraction} of {total} rewards, so that one part is empty; give another fraction"
             )
-        rng = np.random.default_rng(check_seed(seed))
-        if total < _MOST_DRAWN:
-            first = rng.multivariate_hypergeometric(counts, size, method="marginals")
-        else:  # a coin for each reward: the sizes of the parts vary a little
-            first = rng.binomial(counts, fraction)
-        mean, ones = float(counts @ values) / total, np.ones(len(values))
-        train, held_out = (
-            _ledger(self.shape, cells, part * np.array([ones, values, values**2, (values - mean) ** 2]), mean)
-            for part in (first, counts - first)
-        )
-        return train, held_out
+        train, held_out = self.rewards().deal([size], np.random.default_rng(check_seed(seed)))
+        return train.ledger(), held_out.ledger()
+
+    def rewards(self) -> Rewards:
+        """Return the single rewards, to be dealt into parts; they are counted as for :meth:`values`."""
+        return Rewards(self.shape, *self.values())
 
     def world(
         self,
@@ -224,7 +218,7 @@ def from_log(
         raise ValueError(f"no reward is left of the log's {rows:,} rows (left out: {dropped}); keep more levels")
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
-        ledger=_ledger(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
+        ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
         reward=reward,
         trials=trials,
         rows=rows,
@@ -281,15 +275,3 @@ def _gather(groups: Groups, lookups: Sequence[dict[Any, int]], *numbers: Floats)
     cells, stacked = cells[use], stacked[:, use]
     order = np.lexsort((stacked[0], *cells.T[::-1]))
     return cells[order], stacked[:, order]
-
-
-def _ledger(shape: Cell, cells: Ints, sums: Floats, centre: float) -> Ledger:
-    """Return the ledger of sums (4, m) over cells (m, d), which are sorted and may occur several times.
-
-    The sums are counts, totals, squares, and squares about the centre.
-    """
-    cells, sums = cells[sums[0] > 0], sums[:, sums[0] > 0]
-    starts = np.flatnonzero(np.r_[True, (cells[1:] != cells[:-1]).any(axis=1)])
-    N, Y, Q, about = np.add.reduceat(sums, starts, axis=1)
-    within = np.maximum(about - (Y - centre * N) ** 2 / N, 0.0)
-    return Ledger.of(shape, cells[starts], N, Y, Q, within)

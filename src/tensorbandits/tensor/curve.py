@@ -1,0 +1,208 @@
+"""Learning curves: how well each model predicts held-out rewards after 300, 1,000, 3,000, .. others, and what follows.
+
+The question is not which model predicts best from all of a log, but from as many rewards as a bandit will have. Cell
+means win in the end, and with few rewards per cell they are worth nothing; in between low rank may be ahead.
+
+What a model has *learned* is said as a share: 0 is the overall mean, 1 the best that any model here reaches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorbandits.tensor.dealing import Rewards
+from tensorbandits.tensor.effects import Kind
+from tensorbandits.tensor.scores import CELLS, EFFECTS, OVERALL, PLAIN, Scores, Structure, held_out_scores
+
+_STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  # 300, 1,000, 3,000, ..
+_APART = 1.6  # factor by which a step must differ from the numbers that were asked for
+_FOLDS = 4  # each reward is held out once
+_SURE = 2.0  # standard errors by which a score must be ahead
+_MATTERS = 0.02  # and the share of what can be learned
+
+
+def curve_sizes(total: int, wanted: int | None = None) -> list[int]:
+    """Return from how many rewards models are to learn, up to three quarters of all; what is wanted is among them.
+
+    >>> curve_sizes(20_000, 4_000), curve_sizes(100)
+    ([300, 1000, 4000, 15000], [75])
+    """
+    most = total - -(-total // _FOLDS)
+    asked = {min(wanted or most, most), most}
+    steps = {step for step in _STEPS if step < most and all(abs(math.log(step / n)) > math.log(_APART) for n in asked)}
+    return sorted(steps | asked)
+
+
+def divisions(
+    rewards: Rewards, sizes: Sequence[int], seed: np.random.SeedSequence
+) -> Iterator[tuple[list[Rewards], Rewards]]:
+    """Yield, with each quarter of the rewards held out in turn, nested parts of the rest, and what is held out."""
+    rng, total = np.random.default_rng(seed), rewards.total
+    folds = min(_FOLDS, total)
+    for held_out in rewards.deal([(total + i) // folds for i in range(folds - 1)], rng):
+        rest = rewards._replace(counts=rewards.counts - held_out.counts)
+        ends = [min(size, rest.total) for size in sizes]
+        *parts, _ = rest.deal(np.diff([0, *ends]).tolist(), rng)
+        counts = np.cumsum([part.counts for part in parts], axis=0)
+        yield [rest._replace(counts=some) for some in counts], held_out
+
+
+def learning_curve(
+    rewards: Rewards,
+    kind: Kind,
+    candidates: Sequence[Structure],
+    sizes: Sequence[int],
+    seed: np.random.SeedSequence,
+) -> Curve:
+    """Return the learning curve of some rewards; ``sizes`` are increasing, none above three quarters of all.
+
+    >>> rng = np.random.default_rng(0)
+    >>> cells = np.argwhere(np.ones((6, 6))); rates = 0.1 + 0.8 * np.outer(np.arange(6), np.arange(6)).ravel() / 25
+    >>> counts = np.column_stack([1000 - (1000 * rates).astype(int), (1000 * rates).astype(int)]).ravel()
+    >>> rewards = Rewards((6, 6), np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], 36), counts)
+    >>> curve = learning_curve(rewards, "bernoulli", [Structure("tucker", 1)], [500, 5000], np.random.SeedSequence(0))
+    >>> [point.rewards for point in curve.points], curve.worth_it
+    ([500, 5000], True)
+    """
+    if rewards.total < 2:
+        raise ValueError(f"there are {rewards.total} rewards; some must be held out, so give at least 2")
+    found = []
+    dealt, drawn = seed.spawn(2)
+    rng = np.random.default_rng(drawn)
+    for parts, held_out in divisions(rewards, sizes, dealt):
+        ledgers = [part.ledger() for part in parts]
+        found.append(held_out_scores(ledgers, held_out.ledger(), kind, candidates, rng))
+    return Curve(tuple(map(Scores.join, zip(*found, strict=True))), tuple(candidates))
+
+
+class Stretch(NamedTuple):
+    """From how many rewards to how many low rank is ahead; ``None`` where the curve does not show an end."""
+
+    start: float | None
+    end: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The scores of all models at each number of rewards, smallest first, and what they say of low rank."""
+
+    points: tuple[Scores, ...]
+    candidates: tuple[Structure, ...]
+
+    @cached_property
+    def _span(self) -> tuple[float, float]:
+        """The score of the overall mean, and the best of all."""
+        last = self.points[-1]
+        return last[OVERALL], max(float(max(point.as_dict().values())) for point in self.points)
+
+    def learned(self, point: Scores, model: str) -> float:
+        """Return the share of what can be learned that a model has at a point; below 0 it is worse than the mean."""
+        low, high = self._span
+        return (point[model] - low) / (high - low) if high > low else 0.0
+
+    def at(self, rewards: float) -> Scores:
+        """Return the point that is nearest to so many rewards, by their ratio."""
+        return min(self.points, key=lambda point: abs(math.log(point.rewards / rewards)))
+
+    def low_rank(self, point: Scores) -> Structure:
+        """Return the smallest structure within one standard error of the best at a point."""
+        ordered = sorted(self.candidates, key=lambda structure: (structure.rank, structure.kind == "affine"))
+        name = point.best([str(structure) for structure in ordered])
+        return next(structure for structure in ordered if str(structure) == name)
+
+    def rival(self, point: Scores) -> str:
+        """Return the best model without low rank at a point; the simplest of those that are as good."""
+        return point.best(PLAIN)
+
+    def lead(self, point: Scores) -> tuple[float, bool]:
+        """Return the share by which low rank is ahead of all models without it at a point, and whether that is sure."""
+        ours = max(map(str, self.candidates), key=lambda name: point[name])
+        theirs = max(PLAIN, key=lambda name: point[name])
+        ahead, error = point.ahead(ours, theirs)
+        share = self.learned(point, ours) - self.learned(point, theirs)
+        return share, ahead > _SURE * error and share > _MATTERS
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether low rank is surely ahead after some number of rewards."""
+        return any(self.lead(point)[1] for point in self.points)
+
+    @property
+    def nothing_to_learn(self) -> bool:
+        """Whether no model is surely better than the overall mean after any number of rewards."""
+        models = [model for model in self.points[0].models if model != OVERALL]
+        ahead = [point.ahead(model, OVERALL) for point in self.points for model in models]
+        return not any(by > _SURE * error and by > 0 for by, error in ahead)
+
+    def stretch(self) -> Stretch:
+        """Return between which numbers of rewards low rank is ahead, with ends where its lead is 0."""
+        leads = [self.lead(point)[0] for point in self.points]
+        sure = [i for i, point in enumerate(self.points) if self.lead(point)[1]]
+        if not sure:
+            return Stretch(None, None)
+        first, last = sure[0], sure[-1]
+        while first > 0 and leads[first - 1] > 0:
+            first -= 1
+        while last + 1 < len(leads) and leads[last + 1] > 0:
+            last += 1
+        start = self._crossing(leads, first - 1) if first else None
+        return Stretch(start, self._crossing(leads, last) if last + 1 < len(leads) else None)
+
+    def _crossing(self, leads: Sequence[float], i: int) -> float:
+        """The number of rewards between two points at which the lead is 0, on a logarithmic axis."""
+        a, b = (math.log(point.rewards) for point in self.points[i : i + 2])
+        return math.exp(a + (b - a) * leads[i] / (leads[i] - leads[i + 1]))
+
+    def sentence(self, rewards: float) -> str:
+        """Say in words whether low rank is worth it for one who will have so many rewards."""
+        point = self.at(rewards)
+        share, sure = self.lead(point)
+        rival, name = self.rival(point), str(self.low_rank(point))
+        theirs = max(0.0, self.learned(point, rival))
+        if self.nothing_to_learn:
+            return "**Nothing to learn was found**: no model predicts better than the overall mean."
+        if sure:
+            return (
+                f"**Low rank is worth it here**: after {point.rewards:,} rewards it has learned {theirs + share:.0%} of "
+                f"what can be learned ({name}), the best model without it {theirs:.0%} ({rival}). {self._ends()}"
+            )
+        if self.worth_it and (later := self.stretch().start) is not None and later > point.rewards:
+            return (
+                f"**Low rank is worth it here**, with more than about {rounded(later)} rewards; after {point.rewards:,} "
+                f"'{rival}' is as good, with {theirs:.0%} of what can be learned. {self._ends()}"
+            )
+        if self.worth_it:
+            return (
+                f"**Low rank is worth it only with fewer rewards**: after {point.rewards:,} '{rival}' is as good, with "
+                f"{theirs:.0%} of what can be learned. {self._ends()}"
+            )
+        if rival == EFFECTS:
+            return (
+                f"**Main effects suffice**: no combination of levels is better or worse than its levels say. After "
+                f"{point.rewards:,} rewards they have learned {theirs:.0%} of what can be learned; low rank adds nothing."
+            )
+        return f"**Low rank gains nothing here**: '{rival}' predicts as well after any number of rewards that was tried."
+
+    def _ends(self) -> str:
+        start, end = self.stretch()
+        since = f"from about {rounded(start)} rewards" if start else f"from {self.points[0].rewards:,} rewards or fewer"
+        until = f"until about {rounded(end)}" if end else f"to the end of the curve, {self.points[-1].rewards:,}"
+        return f"It is ahead {since} {until}."
+
+
+def rounded(number: float) -> str:
+    """Return a number in words, with two digits.
+
+    >>> rounded(2_130_000), rounded(4_321)
+    ('2.1 million', '4,300')
+    """
+    if number >= 1e6:
+        return f"{number / 1e6:.2g} million"
+    digits = max(0, int(math.log10(max(number, 1))) - 1)
+    return f"{round(number, -digits):,.0f}"

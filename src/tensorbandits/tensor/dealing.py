@@ -1,0 +1,114 @@
+"""Rewards dealt at random into parts: what a model learns from, and what it is then asked to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorbandits.checks import Cell
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.tucker import Floats, Ints
+
+_MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
+_STAND_INS = 32  # distinct values that stand for the rewards of one cell
+
+
+class Rewards(NamedTuple):
+    """Single rewards, each cell's distinct values with how often they occur.
+
+    ``cells`` (m, d) are sorted and may occur several times, with ``values`` (m,) and ``counts`` (m,).
+    """
+
+    shape: Cell
+    cells: Ints
+    values: Floats
+    counts: Ints
+
+    @classmethod
+    def of(cls, ledger: Ledger, rng: np.random.Generator) -> Rewards:
+        """Return single rewards that have the sums of a ledger, which holds no more of them than these.
+
+        If they are zeros and ones, they are known. Otherwise they are drawn as normal rewards are, given their sums,
+        and cells that have many get a few values instead, each several times, with the same mean and spread. What has
+        faded counts as the nearest whole number of rewards.
+
+        >>> ledger = Ledger((2, 2)); ledger.add([(1, 1), (0, 1), (1, 1)], [1.0, 0.0, 0.0])
+        >>> rewards = Rewards.of(ledger, np.random.default_rng(0))
+        >>> rewards.values.tolist(), rewards.counts.tolist()
+        ([0.0, 0.0, 1.0], [1, 1, 1])
+        """
+        order = ledger.order
+        whole = np.rint(ledger.counts).astype(np.int64)
+        order = order[whole[order] > 0]
+        cells, N = ledger.cells[order], whole[order]
+        totals = ledger.totals[order]
+        if np.array_equal(ledger.squares, ledger.totals) and (ledger.totals >= 0).all():
+            ones = np.minimum(np.rint(totals * N / ledger.counts[order]).astype(np.int64), N)
+            counts = np.column_stack([N - ones, ones]).ravel()
+            cells, values = np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], len(N))
+        else:
+            kinds = np.minimum(N, _STAND_INS)
+            spread = np.sqrt(ledger.within[order] / ledger.counts[order])
+            values = _with_moments(ledger.means[order], spread, kinds, rng)
+            at = np.repeat(np.arange(len(N)), kinds)
+            first = np.arange(len(at)) - np.repeat(np.cumsum(kinds) - kinds, kinds)
+            counts = N[at] // kinds[at] + (first < N[at] % kinds[at])
+            cells = cells[at]
+        return cls(ledger.shape, cells[counts > 0], values[counts > 0], counts[counts > 0])
+
+    @property
+    def total(self) -> int:
+        """How many rewards there are."""
+        return int(self.counts.sum())
+
+    def deal(self, sizes: Sequence[int], rng: np.random.Generator) -> list[Rewards]:
+        """Return disjoint parts of so many rewards, each way to choose them equally likely, and last what is left.
+
+        >>> rewards = Rewards((2,), np.array([[0], [1]]), np.array([5.0, 6.0]), np.array([3, 4]))
+        >>> [part.total for part in rewards.deal([2, 1], np.random.default_rng(0))]
+        [2, 1, 4]
+        """
+        parts, left = [], self.counts
+        for size in sizes:
+            if (there := int(left.sum())) < _MOST_DRAWN:
+                drawn = rng.multivariate_hypergeometric(left, size, method="marginals")
+            else:  # a coin for each reward: the size varies a little
+                drawn = rng.binomial(left, size / there)
+            parts.append(self._replace(counts=drawn))
+            left = left - drawn
+        return [*parts, self._replace(counts=left)]
+
+    def __add__(self, other: object) -> Rewards:
+        """Return the rewards of two parts of the same ones together."""
+        assert isinstance(other, Rewards)
+        return self._replace(counts=self.counts + other.counts)
+
+    def ledger(self) -> Ledger:
+        """Return their ledger."""
+        mean = float(self.counts @ self.values) / max(self.total, 1)
+        ones = np.ones(len(self.values))
+        sums = self.counts * np.array([ones, self.values, self.values**2, (self.values - mean) ** 2])
+        return summed(self.shape, self.cells, sums, mean)
+
+
+def summed(shape: Cell, cells: Ints, sums: Floats, centre: float) -> Ledger:
+    """Return the ledger of sums (4, m) over cells (m, d), which are sorted and may occur several times.
+
+    The sums are counts, totals, squares, and squares about the centre.
+    """
+    cells, sums = cells[sums[0] > 0], sums[:, sums[0] > 0]
+    starts = np.flatnonzero(np.r_[True, (cells[1:] != cells[:-1]).any(axis=1)]) if len(cells) else np.zeros(0, int)
+    N, Y, Q, about = np.add.reduceat(sums, starts, axis=1) if len(cells) else np.zeros((4, 0))
+    within = np.maximum(about - (Y - centre * N) ** 2 / N, 0.0)
+    return Ledger.of(shape, cells[starts], N, Y, Q, within)
+
+
+def _with_moments(means: Floats, spread: Floats, kinds: Ints, rng: np.random.Generator) -> Floats:
+    """Return normal values, ``kinds`` (n,) of each cell one after the other, with just these means and spreads (n,)."""
+    at, starts = np.repeat(np.arange(len(kinds)), kinds), np.cumsum(kinds) - kinds
+    values = rng.standard_normal(len(at))
+    values -= (np.add.reduceat(values, starts) / kinds)[at]
+    size = np.sqrt(np.add.reduceat(values**2, starts) / kinds)
+    return np.asarray(means[at] + values * np.divide(spread, size, out=np.zeros_like(size), where=size > 0)[at])
