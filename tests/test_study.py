@@ -1,7 +1,6 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -14,11 +13,13 @@ from typer.testing import CliRunner
 import tensorbandits as tb
 from tensorbandits.cli import application
 from tensorbandits.cli.study import _names, _top
-from tensorbandits.data import from_log, profile, read_log
+from tensorbandits.data import from_log, read_log
 from tensorbandits.policies import registry
 from tensorbandits.policies.registry import find, records
 from tensorbandits.sim import PolicyRecipe
-from tensorbandits.study import LARGEST_RANK, _too_few, lineup, study, verdict
+from tensorbandits.study import lineup, study
+from tensorbandits.study.answer import best_mean, earned, log_earned
+from tensorbandits.study.hygiene import rare_levels
 
 ELIMINATION, UCB = find("elimination").label, find("ucb").label
 ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]
@@ -60,13 +61,18 @@ def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
         "# A study of clicks by segment, offer, channel",
         "from 2,000 rows; rows left out: none",
         "| segment | 4 | segment 0, segment 1, segment 2, segment 3 |",
-        "Suggested rank: **",
+        "## The answer",
+        "Over 150 rounds it would have earned **",
+        "share of what can be learned, by number of rewards",
+        "| cell | rewards in the log | their mean | steadied mean |",
         "given segment",
         "150 rounds, 2 replications",
     ):
         assert expected in words
     assert ELIMINATION not in words
     assert "Elimination is left out: TensorElimination takes no context" in words
+    assert "To start it:" in result.stdout
+    assert "read_log(" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert (tmp_path / "out" / "figures" / "profile.png").stat().st_size > 20_000
@@ -75,13 +81,13 @@ def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
 def test_the_same_study_again_runs_nothing_and_says_the_same(folder, tmp_path):
     def table():
         log = read_log(folder / "log.parquet", ["segment", "offer", "channel"], "clicks", trials="impressions")
-        _, twin = study(log, tmp_path, rounds=400, replications=2, rank=2)
+        _, twin = study(log, tmp_path, rounds=150, replications=2, rank=2)
         words = twin.read_text(encoding="utf-8")
         return words[words.index("## How the policies fare") : words.index("## How this was run")]
 
     first = table()
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
-    assert len(made) == 2 * len(records())  # elimination too, as nothing is given
+    assert len(made) == 2 * (len(records()) + 1)  # elimination too, as nothing is given; Thompson sampling twice
     assert table() == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
 
@@ -94,9 +100,9 @@ def test_regrets_are_in_units_of_the_log(tmp_path):
 
     def ucb(unit):
         log = from_log(pa.table({"a": a, "b": b, "paid": unit * dollars}), ["a", "b"], "paid")
-        _, twin = study(log, tmp_path / str(unit), rounds=300, replications=2, rank=1)
-        row = next(line for line in twin.read_text().splitlines() if line.startswith(f"| {UCB} | ") and "." in line)
-        return float(row.split("|")[2].replace(",", ""))
+        _, twin = study(log, tmp_path / str(unit), policies=["ucb"], rounds=300, replications=2)
+        row = next(line for line in twin.read_text().splitlines() if line.startswith(f"| {UCB} | ") and "±" in line)
+        return float(row.split("|")[4].split("±")[0].replace(",", ""))
 
     assert ucb(100) == pytest.approx(100 * ucb(1), rel=0.05)  # tables round
 
@@ -150,8 +156,7 @@ def test_an_empty_log_is_refused(tmp_path):
     assert "empty" in result.stderr or "no rows" in result.stderr
 
 
-def test_policies_are_told_no_more_than_the_largest_rank():
-    assert LARGEST_RANK == 4
+def test_policies_that_cannot_play_are_left_out():
     log = noise(500)
     policies, refused = lineup(log.world(), 2, 5_000)
     assert ELIMINATION in policies
@@ -160,8 +165,17 @@ def test_policies_are_told_no_more_than_the_largest_rank():
     assert ELIMINATION not in policies  # too short for it
     assert "horizon is 10" in refused[ELIMINATION]
     policies, refused = lineup(log.world(["a"]), 2, 5_000)
-    assert list(policies)[-1] == UCB
+    assert UCB in policies
     assert "takes no context" in refused[ELIMINATION]
+
+
+def test_thompson_sampling_plays_told_nothing_but_the_kind_of_reward_and_told_the_rank():
+    policies, _ = lineup(noise(500).world(), 2, 5_000, kind="bernoulli")
+    assert policies[find("thompson").label].settings == {"reward": "bernoulli"}
+    assert policies["thompson:rank=2"].settings == {"rank": 2}
+    assert policies[find("ensemble").label].settings == {"rank": 2}
+    policies, _ = lineup(noise(500).world(), 2, 5_000, ["thompson", "thompson:reward=gaussian"], "bernoulli")
+    assert [recipe.settings.get("reward") for recipe in policies.values()] == ["bernoulli", "gaussian", None]
 
 
 class Ours(tb.VectorizedUCB):
@@ -205,7 +219,7 @@ def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path
 
 def test_context_is_named_in_the_report_however_it_is_given(tmp_path):
     _, twin = study(noise(300), tmp_path, context=[1], policies=["ucb"], rounds=5, replications=1)
-    assert "rewards, given b, rank" in twin.read_text(encoding="utf-8")
+    assert "rewards, given b: a reward" in twin.read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="context is 'a'; give a list of modes"):
         study(noise(300), tmp_path, context="a")
 
@@ -280,16 +294,76 @@ def noise(rows, seed=0, signal=0.0):
     return from_log(pa.table({"a": a, "b": b, "reward": reward}), ["a", "b"], "reward")
 
 
-def test_a_log_of_noise_speaks_for_no_rank():
-    assert "Low rank is worth it" not in verdict(profile(noise(3_000)))
-    assert "Low rank is worth it here" in verdict(profile(noise(3_000, signal=2.0)))
+def test_policies_that_are_told_from_the_baseline_are_not_run_again(tmp_path):
+    log = noise(3_000, signal=9.0)
+    study(log, tmp_path, policies=["thompson:rank=1", "ucb:scale=9.0"], rounds=400, replications=8)
+    words = (tmp_path / "report.md").read_text(encoding="utf-8")
+    runs = {row.split("|")[1].strip(): int(row.split("|")[2]) for row in words.splitlines() if " ± " in row}
+    assert runs[find("thompson").label] == 3
+    assert runs[UCB] == 3
 
 
-def test_few_rewards_per_cell_are_warned_of(tmp_path):
-    _, twin = study(noise(300), tmp_path / "thin", rounds=1, replications=2)  # a single round is enough for a report
-    assert "Read this with care" in twin.read_text(encoding="utf-8")
-    _, twin = study(noise(300), tmp_path / "mixed", rounds=30, replications=2, shrinkage=10.0)
-    assert "Read this with care" not in twin.read_text(encoding="utf-8")
+def test_what_a_policy_earns_is_what_the_best_cells_pay_less_its_regret(tmp_path):
+    log = noise(3_000, signal=3.0)
+    world = log.world(["b"])
+    comparison = tb.compare({"ucb": "ucb"}, {"log": world}, horizon=100, replications=3)
+    weights = np.bincount(log.ledger.cells[:, 1], log.ledger.counts) / log.ledger.rounds
+    assert best_mean(world) == pytest.approx(world.mean.max(axis=0) @ weights)
+    assert best_mean(log.world(["b", "a"][:1])) == best_mean(world)
+    found = earned(comparison, world, "ucb")
+    assert found.value == pytest.approx(100 * best_mean(world) - comparison.at("ucb").mean())
+    assert log_earned(log, 100).value == pytest.approx(100 * log.ledger.mean)
+    assert str(log_earned(log, 100)).count(" to ") == 1
+
+
+def test_context_in_any_order_pays_the_same():
+    rng = np.random.default_rng(0)
+    cells = rng.integers((2, 3, 4), size=(5_000, 3))
+    table = {name: cells[:, j] for j, name in enumerate("abc")} | {"r": cells @ [1.0, 2.0, 3.0] + rng.random(5_000)}
+    log = from_log(pa.table(table), ["a", "b", "c"], "r")
+    assert best_mean(log.world(["c", "a"])) == pytest.approx(best_mean(log.world(["a", "c"])))
+
+
+def test_the_lines_that_start_a_policy_run(folder, tmp_path, monkeypatch, capsys):
+    options = ["--modes", "segment,offer,channel", "--context", "segment,channel", "--reward", "clicks"]
+    result = invoke(folder / "log.csv", *options, "--trials", "impressions", "--out", tmp_path, *ROUNDS)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout[result.stdout.index("To start it:") :].splitlines()
+    exec("\n".join(line[4:] for line in lines if line.startswith("    ")), {})
+    assert "segment 0" in capsys.readouterr().out
+
+
+def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 6_000
+    offer, segment, weekday = rng.integers(0, 4, n), rng.integers(0, 3, n), rng.integers(0, 3, n)
+    names = np.array(["new", "New ", "old", "gone"])
+    offer[offer == 3] = np.where(rng.random((offer == 3).sum()) < 0.98, 0, 3)
+    table = {"offer": names[offer], "segment": segment, "weekday": weekday}
+    table["paid"] = (1.0 * (offer == 2) + segment + 0.5 * rng.standard_normal(n)).round(3)
+    log = from_log(pa.table(table), ["offer", "segment", "weekday"], "paid")
+    said = []
+    study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
+    assert "Levels of offer that differ by case or spaces only: 'New', 'new'" in said[0]
+    assert "Rare levels of offer, with their rewards: 'gone'" in said[0]
+    assert "No difference was found between the levels of weekday:" in said[0]
+    assert rare_levels(log, 1) == []
+    assert "A single run has no interval" in said[0]
+
+
+def test_a_lucky_impression_is_not_named_best(tmp_path):
+    rng = np.random.default_rng(0)
+    cells = np.argwhere(np.ones((6, 5, 4)))
+    shown = rng.integers(200, 400, len(cells))
+    clicks = rng.binomial(shown, 0.02 + 0.02 * (cells[:, 0] == 2))
+    shown[7] = clicks[7] = shown[50] = clicks[50] = 1
+    table = {name: cells[:, j] for j, name in enumerate("abc")} | {"clicks": clicks, "shown": shown}
+    log = from_log(pa.table(table), ["a", "b", "c"], "clicks", trials="shown")
+    _, twin = study(log, tmp_path, policies=["ucb"], rounds=20, replications=1)
+    words = twin.read_text(encoding="utf-8")
+    best = words[words.index("the best cells\n") : words.index("## How the policies fare")]
+    assert best.count("\n| 2, ") == 5
+    assert "| 1 | 1 |" not in best
 
 
 def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_path):
@@ -302,15 +376,5 @@ def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_pa
         _, twin = study(log, tmp_path / name, rounds=20, replications=2)
         words[name] = twin.read_text(encoding="utf-8")
         assert "nan" not in words[name]
-    assert "not decided" in words["constant"]
+    assert "Nothing to learn was found" in words["constant"]
     assert "unknown: no cell has two rewards" in words["once"]
-    assert "No cell has two rewards" in words["once"]
-
-
-def test_a_rank_that_is_told_though_it_is_too_low_is_warned_of():
-    facts = profile(noise(3_000, signal=2.0))
-    high = replace(facts, suggested_rank=3, errors=facts.errors | {"rank 1": 9.0, "rank 2": 0.0})
-    assert "fewer than the log asks for" in _too_few(high, 1)
-    assert not _too_few(high, 2)
-    assert not _too_few(high, 3)
-    assert not _too_few(high, 9)

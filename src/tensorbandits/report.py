@@ -63,14 +63,15 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """A command, or other text to be shown as it is."""
+    """A command, or other text to be shown as it is, in a language."""
 
     words: str
+    language: str = "console"
 
     def markdown(self) -> str:
         """A fenced block, its fence longer than any in the words."""
         fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", self.words)), 0)
-        return f"{fence}console\n{self.words}\n{fence}"
+        return f"{fence}{self.language}\n{self.words}\n{fence}"
 
     def html(self) -> str:
         """A preformatted block."""
@@ -121,13 +122,13 @@ class Picture:
 
     def markdown(self) -> str:
         """A reference to the file beside the report."""
-        return f"![{_plain(self.caption)}](figures/{self.name}.png)\n\n*{_plain(self.caption)}*"
+        return f"![{plain_words(self.caption)}](figures/{self.name}.png)\n\n*{plain_words(self.caption)}*"
 
     def html(self, folder: Path | None = None) -> str:
         """The picture itself, inside the page."""
         data = (folder / "figures" / f"{self.name}.png").read_bytes() if folder else b""
         source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-        alt = html.escape(_plain(self.caption), quote=True)
+        alt = html.escape(plain_words(self.caption), quote=True)
         return f'<figure><img alt="{alt}" src="{source}"><figcaption>{_inline(self.caption)}</figcaption></figure>'
 
 
@@ -249,7 +250,7 @@ def _page(report: Report, folder: Path) -> str:
         f'<li><a href="#{_anchor(section.title)}">{_inline(section.title)}</a></li>' for section in report.sections
     )
     body = "".join(_section(section, folder) for section in report.sections)
-    title = html.escape(_plain(report.title))
+    title = html.escape(plain_words(report.title))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
@@ -277,9 +278,13 @@ def _marked(found: re.Match[str]) -> str:
     return f"<strong>{_inline(found['bold'])}</strong>" if found["bold"] else html.escape(found["sign"], quote=False)
 
 
-def _plain(words: str) -> str:
-    """Return words without their marks."""
-    return _MARKED.sub(lambda found: found["code"] or found["sign"] or _plain(found["bold"]), words)
+def plain_words(words: str) -> str:
+    """Return words without their marks.
+
+    >>> plain_words("regret is **lower** by `ucb`")
+    'regret is lower by ucb'
+    """
+    return _MARKED.sub(lambda found: found["code"] or found["sign"] or plain_words(found["bold"]), words)
 
 
 def _anchor(title: str) -> str:

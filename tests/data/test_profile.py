@@ -1,4 +1,4 @@
-"""Profiles: the rank that held-out rewards speak for, and what a low-rank model gains."""
+"""Profiles: the structure that held-out rewards speak for, and what a low-rank model gains."""
 
 import narwhals as nw
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits import frames
-from tensorbandits.data import Log, from_log, profile
+from tensorbandits.data import from_log, profile
 
 pa = pytest.importorskip("pyarrow")
 
@@ -23,54 +23,34 @@ def rank_two_log(n, shape=(12, 13, 14), noise=1.0, seed=0, offset=3.0):
     return from_log(table, ["a", "b", "c"], "r")
 
 
-@pytest.mark.parametrize("per_cell", [2, 5])
-def test_the_rank_is_found_and_beats_raw_means(per_cell):
-    log = rank_two_log(per_cell * 12 * 13 * 14)
-    result = profile(log, max_rank=5)
+def test_the_rank_is_found_and_low_rank_is_ahead():
+    result = profile(rank_two_log(10_000), rewards=5_000, max_rank=2)
     assert result.suggested_rank == 2
-    assert result.errors["rank 2"] < min(result.errors["cell means"], result.errors["main effects"])
-    assert result.errors["rank 2"] < min(result.errors["rank 1"], result.errors["rank 5"])
-    assert result.gain > 0.75
-    assert result.noise <= 1.1 * result.errors["rank 2"]
+    assert result.worth_it
+    assert result.gain > 0.2
+    assert "**Low rank is worth it here**" in result.verdict
+    point = result.curve.at(5_000)
+    assert point["tucker 2"] > max(point["tucker 1"], point["cell means"], point["main effects"])
 
 
 def test_the_spectra_stand_out_of_the_noise():
-    result = profile(rank_two_log(10_000), max_rank=2)
+    result = profile(rank_two_log(10_000), max_rank=1)
     for values, noise in zip(result.singular_values, result.noise_singular_values):
         assert values.shape == noise.shape
         assert (values[:2] > 2 * noise[0]).all()
         assert values[3] < 1.3 * noise[0]
 
 
-def test_the_noise_is_what_true_means_leave():
-    """With the true means as predictions, the error is the noise."""
-    log = rank_two_log(10_000, noise=2.0)
-    result = profile(log, max_rank=1)
-    assert result.spread == pytest.approx(2.0, rel=0.05)
-    held_out = [log.split(0.5, seed)[1] for seed in range(3)]
-    expected = np.mean([4.0 * len(part) / part.rounds for part in held_out])
-    assert result.noise == pytest.approx(expected, rel=0.1)
-
-
 def test_facts_of_the_log():
     log = rank_two_log(500, shape=(3, 4, 5))
-    result = profile(log, max_rank=9)
+    result = profile(log, max_rank=1)
     assert (result.modes, result.shape, result.density, result.rewards) == (log.modes, (3, 4, 5), log.density, 500)
     assert result.rewards_per_cell[0.0] == log.ledger.counts.min()
     assert result.rewards_per_cell[0.5] == np.median(log.ledger.counts)
-    assert result.mean == log.ledger.mean
-    names = ["overall mean", "main effects", "cell means", *(f"rank {r}" for r in range(1, 6))]
-    assert list(result.errors) == list(result.standard_errors) == names
-    assert result.errors["rank 5"] == pytest.approx(result.errors["cell means"], rel=1e-6)
-    again = profile(log, max_rank=9)
-    assert again.errors == result.errors
-
-
-def test_each_split_is_made_once(monkeypatch):
-    log, split, made = rank_two_log(500, shape=(3, 4, 5)), Log.split, []
-    monkeypatch.setattr(Log, "split", lambda *arguments: made.append(arguments) or split(*arguments))
-    profile(log, max_rank=1)
-    assert len(made) == 6
+    assert (result.mean, result.kind) == (log.ledger.mean, "gaussian")
+    assert result.spread == pytest.approx(1.0, rel=0.1)
+    assert [point.rewards for point in result.curve.points] == [375]
+    assert profile(log, max_rank=1).to_frame().equals(result.to_frame())
 
 
 def test_additive_logs_are_found_by_main_effects():
@@ -78,24 +58,25 @@ def test_additive_logs_are_found_by_main_effects():
     cells = rng.integers((8, 9), size=(4_000, 2))
     rewards = np.arange(8)[cells[:, 0]] - 2.0 * np.arange(9)[cells[:, 1]] + rng.standard_normal(4_000)
     log = from_log(pa.table({"a": cells[:, 0], "b": cells[:, 1], "r": rewards}), ["a", "b"], "r")
-    result = profile(log, max_rank=3)
-    assert result.errors["main effects"] < min(value for name, value in result.errors.items() if name != "main effects")
-    assert result.errors["main effects"] == pytest.approx(result.noise, rel=0.5)
-    assert result.suggested_rank == 2
+    result = profile(log, max_rank=2)
+    assert not result.worth_it
+    assert result.gain < 0.02
+    assert "**Main effects suffice**" in result.verdict
 
 
 def test_bad_input_is_refused():
     with pytest.raises(TypeError, match=r"give one that from_log has read"):
         profile(np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="max_rank is 0"):
-        profile(rank_two_log(500, shape=(3, 4, 5)), max_rank=0)
+    for wrong in ("max_rank", "rewards"):
+        with pytest.raises(ValueError, match=f"{wrong} is 0"):
+            profile(rank_two_log(500, shape=(3, 4, 5)), **{wrong: 0})
     big = from_log(pa.table({name: list(range(300)) for name in "abcr"}), ["a", "b", "c"], "r")
     with pytest.raises(ValueError, match=r"2.7e\+07 cells.*keep fewer levels with top="):
         profile(big)
 
 
 def test_models_come_as_a_frame_of_what_is_installed(monkeypatch):
-    facts = profile(rank_two_log(500, shape=(3, 4, 5)), max_rank=2)
+    facts = profile(rank_two_log(500, shape=(3, 4, 5)), max_rank=1)
     there = {"pandas", "polars", "pyarrow"}
     real = frames.find_spec
     monkeypatch.setattr(frames, "find_spec", lambda name: real(name) if name in there else None)
@@ -103,9 +84,9 @@ def test_models_come_as_a_frame_of_what_is_installed(monkeypatch):
         frame = facts.to_frame()
         assert type(frame).__module__.partition(".")[0] == expected
         columns = nw.from_native(frame, eager_only=True).to_dict(as_series=False)
-        assert columns["model"] == ["overall mean", "main effects", "cell means", "rank 1", "rank 2"]
-        assert columns["error"] == list(facts.errors.values())
-        assert columns["standard_error"] == list(facts.standard_errors.values())
-        assert columns["above_noise"] == [error - facts.noise for error in facts.errors.values()]
+        assert columns["model"] == ["overall mean", "main effects", "cell means", "tucker 1", "affine 1"]
+        assert columns["rewards"] == [375] * 5
+        assert columns["score"] == list(facts.curve.points[0].as_dict().values())
+        assert max(columns["learned"]) == 1.0
         there.remove(expected)
     assert len(repr(facts)) < 100

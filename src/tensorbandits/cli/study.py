@@ -1,4 +1,4 @@
-"""``tensorbandits study``: what a log of yours holds, and how the policies fare on it."""
+"""``tensorbandits study``: what a log of yours holds, how the policies fare on it, and what to do."""
 
 import csv
 import shlex
@@ -56,19 +56,22 @@ def register(app: "typer.Typer") -> None:
         top: Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")] = "",
         missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
         min_count: Annotated[int, typer.Option(help="Cells with fewer rewards have none of their own.")] = 1,
-        shrinkage: Annotated[float, typer.Option(help="Rewards of the whole log that are mixed into each cell.")] = 0.0,
+        shrinkage: Annotated[
+            float | None,
+            typer.Option(help="Rewards of the whole log that are mixed into each cell; by default estimated from it."),
+        ] = None,
         rank: Annotated[
-            int | None, typer.Option(help="What policies are told; by default what the log suggests.")
+            int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
         ] = None,
         rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
-        replications: Annotated[int, typer.Option(help="Runs of each policy.")] = 10,
+        replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
         out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
         jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
         seed: Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")] = 0,
         backend: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
         address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
     ) -> None:
-        """Profile a log, run the policies on its rewards, and write a report as HTML and Markdown."""
+        """Profile a log, run the policies on its rewards, say what to do, and write a report as HTML and Markdown."""
         from tensorbandits.study import read_log, study
 
         with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
@@ -89,6 +92,8 @@ def register(app: "typer.Typer") -> None:
                 where=where,
                 progress=True,
                 command=shlex.join(["tensorbandits", *sys.argv[1:]]),
+                source=log,
+                say=lambda words: typer.echo(f"\n{words}"),
             )
             typer.echo(f"wrote {paths[0]} and {paths[1]}")
 

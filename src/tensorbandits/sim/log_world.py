@@ -1,7 +1,7 @@
 """Worlds made of a log: each reward that they pay is a real one, and most are of that cell, as often as it occurred.
 
-A cell with few rewards is mostly luck, and the best cell of a log as it is would be the luckiest. So cells are steadied:
-by default by empirical Bayes (:mod:`tensorbandits.tensor.steadied`), toward what the main effects say of them.
+A cell with few rewards is mostly luck, and the best cell of a log as it is would be the luckiest. So cells are
+steadied: by default by empirical Bayes (:mod:`tensorbandits.tensor.steadied`), toward what main effects say of them.
 
 A *world* makes environments, one for each seed; an *environment* is what a policy plays in. A log is read by
 :mod:`tensorbandits.data`, which knows nothing of both: the arrow goes from here to there.
@@ -261,7 +261,8 @@ def _arrays(
 def _check_shrinkage(shrinkage: Any) -> float:
     if isinstance(shrinkage, bool) or not is_finite(shrinkage) or shrinkage < 0:
         raise ValueError(
-            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0, or None to have it estimated"
+            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0, or "
+            "None to have it estimated"
         )
     return float(shrinkage)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Kind
-from tensorbandits.tensor.scores import CELLS, EFFECTS, OVERALL, PLAIN, Scores, Structure, held_out_scores
+from tensorbandits.tensor.scores import EFFECTS, OVERALL, PLAIN, Scores, Structure, held_out_scores
 
 _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  # 300, 1,000, 3,000, ..
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
@@ -161,33 +161,29 @@ class Curve:
 
     def sentence(self, rewards: float) -> str:
         """Say in words whether low rank is worth it for one who will have so many rewards."""
-        point = self.at(rewards)
-        share, sure = self.lead(point)
-        rival, name = self.rival(point), str(self.low_rank(point))
-        theirs = max(0.0, self.learned(point, rival))
         if self.nothing_to_learn:
-            return "**Nothing to learn was found**: no model predicts better than the overall mean."
-        if sure:
+            return "**Nothing to learn was found**: no model predicts surely better than the overall mean."
+        point = self.at(rewards)
+        rival, after = self.rival(point), f"after {point.rewards:,} rewards"
+        low = [str(structure) for structure in self.candidates]
+        ours, theirs = (max(self.learned(point, model) for model in models) for models in (low, PLAIN))
+        if self.lead(point)[1]:
             return (
-                f"**Low rank is worth it here**: after {point.rewards:,} rewards it has learned {theirs + share:.0%} of "
-                f"what can be learned ({name}), the best model without it {theirs:.0%} ({rival}). {self._ends()}"
+                f"**Low rank is worth it here**: {after} it has learned {ours:.0%} of what can be learned, the best "
+                f"model without it {max(theirs, 0.0):.0%} ({rival}). {self._ends()}"
             )
-        if self.worth_it and (later := self.stretch().start) is not None and later > point.rewards:
-            return (
-                f"**Low rank is worth it here**, with more than about {rounded(later)} rewards; after {point.rewards:,} "
-                f"'{rival}' is as good, with {theirs:.0%} of what can be learned. {self._ends()}"
-            )
+        beside = f"{after} '{rival}' does about as well, with {max(theirs, 0.0):.0%} of what can be learned"
+        if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
+            return f"**Low rank is worth it here**, with more rewards; {beside}. {self._ends()}"
         if self.worth_it:
-            return (
-                f"**Low rank is worth it only with fewer rewards**: after {point.rewards:,} '{rival}' is as good, with "
-                f"{theirs:.0%} of what can be learned. {self._ends()}"
-            )
+            return f"**Low rank is worth it only with fewer rewards**: {beside}. {self._ends()}"
         if rival == EFFECTS:
             return (
-                f"**Main effects suffice**: no combination of levels is better or worse than its levels say. After "
-                f"{point.rewards:,} rewards they have learned {theirs:.0%} of what can be learned; low rank adds nothing."
+                "**Main effects suffice**: combinations of levels were found neither better nor worse than their "
+                f"levels say. {after.capitalize()} they have learned {theirs:.0%} of what can be learned, low rank "
+                f"{ours:.0%}."
             )
-        return f"**Low rank gains nothing here**: '{rival}' predicts as well after any number of rewards that was tried."
+        return f"**Low rank gains nothing here**: {beside}, and low rank is ahead after no number of rewards."
 
     def _ends(self) -> str:
         start, end = self.stretch()

@@ -51,10 +51,10 @@ class Rewards(NamedTuple):
         else:
             kinds = np.minimum(N, _STAND_INS)
             spread = np.sqrt(ledger.within[order] / ledger.counts[order])
-            values = _with_moments(ledger.means[order], spread, kinds, rng)
             at = np.repeat(np.arange(len(N)), kinds)
             first = np.arange(len(at)) - np.repeat(np.cumsum(kinds) - kinds, kinds)
             counts = N[at] // kinds[at] + (first < N[at] % kinds[at])
+            values = _with_moments(ledger.means[order], spread, at, counts, rng)
             cells = cells[at]
         return cls(ledger.shape, cells[counts > 0], values[counts > 0], counts[counts > 0])
 
@@ -105,10 +105,9 @@ def summed(shape: Cell, cells: Ints, sums: Floats, centre: float) -> Ledger:
     return Ledger.of(shape, cells[starts], N, Y, Q, within)
 
 
-def _with_moments(means: Floats, spread: Floats, kinds: Ints, rng: np.random.Generator) -> Floats:
-    """Return normal values, ``kinds`` (n,) of each cell one after the other, with just these means and spreads (n,)."""
-    at, starts = np.repeat(np.arange(len(kinds)), kinds), np.cumsum(kinds) - kinds
-    values = rng.standard_normal(len(at))
-    values -= (np.add.reduceat(values, starts) / kinds)[at]
-    size = np.sqrt(np.add.reduceat(values**2, starts) / kinds)
+def _with_moments(means: Floats, spread: Floats, at: Ints, counts: Ints, rng: np.random.Generator) -> Floats:
+    """Return normal values of the cells ``at`` (m,), occurring ``counts`` (m,) times, with these means and spreads."""
+    values, number = rng.standard_normal(len(at)), np.bincount(at, counts)
+    values -= (np.bincount(at, counts * values) / number)[at]
+    size = np.sqrt(np.bincount(at, counts * values**2) / number)
     return np.asarray(means[at] + values * np.divide(spread, size, out=np.zeros_like(size), where=size > 0)[at])

@@ -129,7 +129,10 @@ class Effects:
 
     def at(self, cells: Ints) -> Floats:
         """Return the mean rewards of cells (n, d), shape (n,)."""
-        return self.family.mean(self.offset + sum(b[cells[:, j]] for j, b in enumerate(self.effects)))
+        eta = np.full(len(cells), self.offset)
+        for j, b in enumerate(self.effects):
+            eta += b[cells[:, j]]
+        return self.family.mean(eta)
 
     def full(self) -> Floats:
         """Return the mean rewards of all cells."""

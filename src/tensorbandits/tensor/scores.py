@@ -16,9 +16,9 @@ The work is in proportion to the cells that were observed, however many rewards 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,16 @@ from tensorbandits.checks import Cell, feasible_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.effects import Family, Kind, check_kind, main_effects
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.rewards import likelihood_of
 from tensorbandits.tensor.tucker import Floats, Ints
 
 OVERALL, EFFECTS, CELLS = PLAIN = ("overall mean", "main effects", "cell means")
 
-_DRAWS = 24  # posterior draws that a prediction averages over
-_SWEEPS = 5  # between draws
-_SETTLE = 120  # sweeps of the first part; a later one starts where the one before ended
+_DRAWS = 20  # posterior draws that a prediction averages over
+_SWEEPS = 3  # between draws
+_SETTLE = 60  # sweeps of the first part; a later one starts where the one before ended
 _MOST_WORK = 2e6  # cells times sweeps for one model and part; larger ledgers are swept less
-_FEWEST = 24  # sweeps, however large the ledger
+_FEWEST = 12  # draws and sweeps before them, however large the ledger
 _LARGEST_CORE = 200  # entries; a structure with more of them is left out
 
 
@@ -62,7 +63,9 @@ def structures(shape: Cell, largest: int = 3) -> tuple[Structure, ...]:
     for kind in ("tucker", "affine"):
         for rank in range(1, largest + 1):
             ranks = _free(shape, kind, rank)
-            if (kind, ranks) not in seen and (rank == 1 or math.prod(r + (kind == "affine") for r in ranks) <= _LARGEST_CORE):
+            if (kind, ranks) not in seen and (
+                rank == 1 or math.prod(r + (kind == "affine") for r in ranks) <= _LARGEST_CORE
+            ):
                 found.append(Structure(kind, rank))
                 seen.add((kind, ranks))
     return tuple(found)
@@ -182,6 +185,14 @@ def held_out_scores(
     return result
 
 
+def predictions(
+    train: Ledger, cells: Ints, family: Family, candidates: Sequence[Structure], rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Return the mean rewards of cells (n, d) that each model learns from a ledger, by model."""
+    learned = {str(item): _Learner(item, family.kind, cells, rng).means(train) for item in candidates}
+    return _plain(train, cells, family) | learned
+
+
 def _plain(train: Ledger, cells: Ints, family: Family) -> dict[str, Floats]:
     """Return what the models without low rank say of cells (n, d)."""
     overall = train.mean
@@ -208,12 +219,13 @@ class _Learner:
     """A chain of posterior draws of one structure, which goes on as more rewards come."""
 
     def __init__(self, structure: Structure, kind: Kind, cells: Ints, rng: np.random.Generator) -> None:
-        self.structure, self.kind, self.cells, self.rng = structure, kind, cells, rng
+        self.structure, self.cells, self.rng = structure, cells, rng
+        self.likelihood = likelihood_of(kind)
         self.chain: Chain | None = None
 
     def means(self, train: Ledger) -> Floats:
         """Return the mean rewards of the held-out cells, averaged over draws given a ledger."""
-        units = Units.of(train)
+        units = self.likelihood.units(train)
         settle = _SETTLE
         if self.chain is None:
             self.chain = self._start(train.shape, units)
@@ -221,15 +233,15 @@ class _Learner:
             settle //= 2
         share = min(1.0, _MOST_WORK / (len(train) * (settle + _DRAWS * _SWEEPS)))
         between = max(1, round(share * _SWEEPS))
-        draws = max(_FEWEST // 2, round(share * _DRAWS * _SWEEPS / between))
+        draws = max(_FEWEST, round(share * _DRAWS * _SWEEPS / between))
         learn = self.chain.likelihood.learned
-        self.chain.sweep(train, units, self.rng, sweeps=max(_FEWEST // 2, round(share * settle)), learn_noise=learn)
+        self.chain.sweep(train, units, self.rng, sweeps=max(_FEWEST, round(share * settle)), learn_noise=learn)
         lines = self.chain.sweep(train, units, self.rng, sweeps=draws * between, learn_noise=learn, keep=draws)
         return np.asarray(np.mean([self._rewards(line) for line in lines], axis=0))
 
     def _start(self, shape: Cell, units: Units) -> Chain:
         kind, rank = self.structure
-        return Chain.from_prior(shape, _free(shape, kind, rank), units, self.rng)
+        return Chain.from_prior(shape, _free(shape, kind, rank), units, self.rng, likelihood=self.likelihood)
 
     def _rewards(self, line: Floats) -> Floats:
         assert self.chain is not None

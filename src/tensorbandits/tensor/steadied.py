@@ -1,8 +1,8 @@
 """Cell means made steady by empirical Bayes: each is drawn toward what the main effects say of it.
 
 Over cells, true means scatter about the main effects ``mu``: rates as ``Beta(k mu, k (1 - mu))``, other means as
-``N(mu, variance / k)``, with ``variance`` that of a single reward. The strength ``k``, found by maximum likelihood, is a
-number of pseudo-rewards: a cell with ``n`` rewards of its own has the posterior mean ``(sum + k mu) / (n + k)``.
+``N(mu, variance / k)``, with ``variance`` that of a single reward. The strength ``k``, found by maximum likelihood, is
+a number of pseudo-rewards: a cell with ``n`` rewards of its own has the posterior mean ``(sum + k mu) / (n + k)``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.effects import Family, Kind, main_effects
 from tensorbandits.tensor.tucker import Floats
 
+_FITS = 3  # of main effects and strength, in turn
 _STRENGTHS = (1e-2, 1e8)  # pseudo-rewards; more than the upper end say that cells do not differ from the main effects
 
 
@@ -35,20 +36,34 @@ def steady(ledger: Ledger, kind: Kind = "gaussian") -> Steadied:
     >>> prior.shape, strength < 50
     ((2, 2), True)
     """
+    weighted = ledger
+    for _ in range(_FITS):
+        fit = main_effects(weighted, kind)
+        strength = _strength(ledger, fit.at(ledger.cells), fit.family)
+        weighted = _weighted(ledger, strength)
+    return Steadied(fit.full(), strength)
+
+
+def _weighted(ledger: Ledger, strength: float) -> Ledger:
+    """Return a ledger whose cells count as much as they say of the main effects: a full cell no more than others."""
+    share = strength / (ledger.counts + strength)
+    parts = (share * part for part in (ledger.counts, ledger.totals, ledger.squares, ledger.within))
+    return Ledger.of(ledger.shape, ledger.cells, *parts)
+
+
+def _strength(ledger: Ledger, prior: Floats, family: Family) -> float:
+    """Return the strength of largest likelihood."""
     from scipy.optimize import minimize_scalar
 
-    fit = main_effects(ledger, kind)
-    prior = fit.at(ledger.cells)
-    minus = _minus_rates if kind == "bernoulli" else _minus_means
-    low, high = map(math.log, _STRENGTHS)
-    grid = np.linspace(low, high, 40)  # the likelihood may have a plateau, on which a search alone would stop
-    start = int(np.argmin([minus(math.exp(x), ledger, prior, fit.family) for x in grid]))
+    minus = _minus_rates if family.kind == "bernoulli" else _minus_means
+    grid = np.linspace(*map(math.log, _STRENGTHS), 40)  # there may be a plateau, on which a search alone would stop
+    start = int(np.argmin([minus(math.exp(x), ledger, prior, family) for x in grid]))
     found = minimize_scalar(
-        lambda x: minus(math.exp(x), ledger, prior, fit.family),
+        lambda x: minus(math.exp(x), ledger, prior, family),
         bounds=(grid[max(start - 1, 0)], grid[min(start + 1, len(grid) - 1)]),
         method="bounded",
     )
-    return Steadied(fit.full(), math.exp(found.x))
+    return math.exp(found.x)
 
 
 def _minus_rates(strength: float, ledger: Ledger, prior: Floats, family: Family) -> float:

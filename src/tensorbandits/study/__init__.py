@@ -1,0 +1,94 @@
+"""A study of one log: what it holds, which structure it speaks for, how the policies fare on its rewards: an answer."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.checks import check_count
+from tensorbandits.data.file import read_log
+from tensorbandits.data.log import Log
+from tensorbandits.data.profile import profile
+from tensorbandits.report import Report, escape, write
+from tensorbandits.sim.compare import Where
+from tensorbandits.sim.log_world import World
+from tensorbandits.study import sections
+from tensorbandits.study.answer import Answer
+from tensorbandits.study.hygiene import remarks
+from tensorbandits.study.lineup import Play, lineup
+from tensorbandits.tensor.relevance import relevance
+
+__all__ = ["Answer", "lineup", "read_log", "study"]
+
+
+def study(
+    log: Log,
+    folder: str | os.PathLike[str] = "out/study",
+    *,
+    context: Sequence[str | int] = (),
+    policies: Sequence[Any] = (),
+    rank: int | None = None,
+    rounds: int = 10_000,
+    replications: int = 10,
+    min_count: int = 1,
+    shrinkage: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    backend: str = "local",
+    address: str | None = None,
+    where: Where | None = None,
+    progress: bool = False,
+    command: str = "",
+    source: str | os.PathLike[str] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> tuple[Path, Path]:
+    """Profile a log, let the policies play on its rewards, and write ``report.html`` and ``report.md`` into a folder.
+
+    Parameters
+    ----------
+    log : what :func:`tensorbandits.data.from_log` or :func:`read_log` read.
+    context, min_count, shrinkage : as for :meth:`tensorbandits.sim.World.of`.
+    policies : who plays: names, ``"module:Class"``, texts such as ``"thompson:rank=3"``, classes or recipes; by default
+        all that are registered and can play the log. Vectorized UCB always does, as the baseline.
+    rank : what policies are told that need one, by default what :func:`tensorbandits.data.profile` suggests.
+    rounds : of each run; it is also taken for the number of rewards that a bandit will have.
+    replications : the most runs of each policy. All run three times, and those that are not clearly better or worse
+        than the baseline by then, again.
+    seed, n_jobs, backend, address, where, progress : as for :func:`tensorbandits.compare`. Finished runs are kept in
+        ``folder/results``.
+    command, source : what the report says of how it was made, and the file that the log was read from.
+    say : gets the answer as plain text, for example ``print``.
+    """
+    start = time.perf_counter()
+    check_count(rounds, "rounds")
+    most = check_count(replications, "replications")
+    place = Where.chosen(where, n_jobs, backend, address)
+    plain, shifted = (
+        World.of(log, context, min_count=min_count, shrinkage=shrinkage, standardise=standardise)
+        for standardise in (False, True)
+    )
+    lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
+    facts = profile(log, rewards=rounds, seed=seed)
+    told = facts.suggested_rank if rank is None else check_count(rank, "rank")
+    playing, refused = lineup(shifted, told, rounds, policies, facts.kind)
+    play = Play(rounds, most, seed, Path(folder) / "results", place, progress)
+    comparison = play(playing, plain, shifted)
+    largest = facts.curve.points[-1].rewards
+    matter = relevance(log.rewards(), facts.kind, facts.suggested, largest, np.random.SeedSequence(seed))
+    answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source)
+    if say is not None:
+        say(answer.plain())
+    report = [
+        answer.section(),
+        sections.contents(log, facts),
+        sections.evidence(facts, told),
+        sections.cells(log, plain, (min_count, shrinkage)),
+        sections.policies(comparison, log, plain, playing, refused),
+        sections.how(playing, comparison, seed, time.perf_counter() - start, command),
+    ]
+    return write(Report(f"A study of {escape(log.reward)} by {', '.join(map(escape, log.modes))}", report), folder)

@@ -1,0 +1,167 @@
+"""The answer of a study: is low rank worth it, who should play, what would it have earned, and how to start it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorbandits.data.log import Log
+from tensorbandits.data.profile import Profile
+from tensorbandits.evidence import amount, student
+from tensorbandits.report import Code, Part, Section, Text, escape, plain_words
+from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.log_world import World
+from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.study.lineup import BASELINE
+from tensorbandits.tensor.scores import CELLS, EFFECTS
+
+_NORMAL = 1.96  # half of the width of a 95 % interval, in standard errors
+
+
+class Amount(NamedTuple):
+    """A sum of rewards and its 95 % interval, which is NaN where one run says nothing of it."""
+
+    value: float
+    half: float
+
+    def __str__(self) -> str:
+        if np.isnan(self.half):
+            return amount(self.value)
+        return f"{amount(self.value)} ({amount(self.value - self.half)} to {amount(self.value + self.half)})"
+
+
+def earned(comparison: Comparison, world: World, name: str) -> Amount:
+    """Return what a policy earns on average: what the best cells would pay, less its regret."""
+    rounds = int(comparison.select(name)[0].rounds[-1])
+    regret, half = student(comparison.at(name))
+    return Amount(rounds * best_mean(world) - regret, half)
+
+
+def best_mean(world: World) -> float:
+    """Return the mean reward of always playing the best cell, in contexts as often as they come."""
+    if world.context_weights is None:
+        return float(world.mean.max())
+    decided = tuple(j for j in range(world.mean.ndim) if j not in world.context)
+    best = world.mean.max(axis=decided)  # its axes are the context modes in the order of the space
+    kept = sorted(world.context)
+    best = np.transpose(best, [kept.index(mode) for mode in world.context])
+    return float((world.context_weights * best).sum() / world.context_weights.sum())
+
+
+def log_earned(log: Log, rounds: int) -> Amount:
+    """Return what the log itself earned over so many rounds."""
+    error = np.sqrt(log.ledger.variance / log.ledger.rounds)
+    return Amount(rounds * log.ledger.mean, _NORMAL * rounds * float(error))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends."""
+
+    verdict: str
+    structure: str
+    policy: str
+    earnings: str
+    remarks: tuple[str, ...]
+    code: str
+
+    @classmethod
+    def of(
+        cls,
+        log: Log,
+        facts: Profile,
+        world: World,
+        comparison: Comparison,
+        playing: Mapping[str, PolicyRecipe],
+        remarks: Sequence[str],
+        source: str | os.PathLike[str] | None = None,
+    ) -> Answer:
+        """Put together what a study found."""
+        names = comparison.policies
+        best = min(names, key=lambda name: float(comparison.at(name).mean()))
+        baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
+        rounds = int(comparison.select(best)[0].rounds[-1])
+        beside = "" if best == baseline else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
+        few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
+        return cls(
+            verdict=facts.verdict,
+            structure=_structure(facts),
+            policy=f"**{escape(best)}** had the lowest regret of those that played.",
+            earnings=(
+                f"Over {rounds:,} rounds it would have earned **{earned(comparison, world, best)} "
+                f"{escape(log.reward, 40)}** where the log earned {log_earned(log, rounds)}{beside}; the best cells, "
+                f"known from the start, {amount(rounds * best_mean(world))}. Brackets are 95 % intervals.{few}"
+            ),
+            remarks=tuple(remarks),
+            code=start_lines(log, world, playing[best], rounds, source),
+        )
+
+    def section(self) -> Section:
+        """Return the answer as the first section of a report."""
+        lines = [self.verdict, self.structure, f"{self.policy} {self.earnings}"]
+        parts: list[Part] = [Text("\n".join(f"- {line}" for line in lines))]
+        if self.remarks:
+            parts += [Text("To look at in the log:"), Text("\n".join(f"- {remark}" for remark in self.remarks))]
+        return Section("The answer", [*parts, Text("To start it:"), Code(self.code, "python")])
+
+    def plain(self) -> str:
+        """Return the answer as plain text, for a screen."""
+        lines = [self.verdict, self.structure, f"{self.policy} {self.earnings}"]
+        if self.remarks:
+            lines += ["To look at in the log:", *(f"  - {remark}" for remark in self.remarks)]
+        code = "\n".join(f"    {line}" for line in self.code.splitlines())
+        return "\n".join([*map(plain_words, lines), "To start it:", "", code, ""])
+
+
+def _structure(facts: Profile) -> str:
+    kind, rank = facts.suggested
+    point = facts.curve.at(facts.bandit_rewards)
+    what = {
+        "tucker": f"a Tucker tensor of rank {rank}",
+        "affine": f"main effects with low-rank interactions (affine) of rank {rank}",
+    }[kind]
+    rival = facts.curve.rival(point)
+    if facts.curve.lead(point)[1] or rival not in (EFFECTS, CELLS):
+        return f"Structure: {what}."
+    other = "main effects only" if rival == EFFECTS else "every cell by itself"
+    return f"Structure after {point.rewards:,} rewards: {other}; of the low-rank ones, {what}."
+
+
+def start_lines(
+    log: Log, world: World, recipe: PolicyRecipe, rounds: int, source: str | os.PathLike[str] | None = None
+) -> str:
+    """Return lines of Python that start a policy on what a log knows; they run as they are if the file is known."""
+    record = recipe.record
+    settings = dict(recipe.settings)
+    paper = ".paper" if settings.pop("paper", False) else ""
+    if record.takes("rank"):
+        settings.setdefault("rank", "auto")
+    if record.takes("horizon"):
+        settings.setdefault("horizon", rounds)
+    if world.context:
+        settings["context"] = world.context
+    module = record.kind.__module__
+    ours = module.startswith("tensorbandits.")
+    name = f"tb.{record.kind.__name__}" if ours else record.kind.__name__
+    given = "".join(f", {key}={value!r}" for key, value in settings.items() if (key, value) != ("rank", "auto"))
+    trials = f", trials={log.trials!r}" if log.trials else ""
+    read = f"read_log({os.fspath(source)!r}" if source is not None else "from_log(frame"
+    levels = ", ".join(f"level of {log.modes[j]}" for j in world.context)
+    ask = f"[{', '.join('0' for _ in world.context)}]" if world.context else ""
+    lines = [
+        *([] if ours else [f"from {module} import {record.kind.__name__}"]),
+        *(["import tensorbandits as tb"] if ours else []),
+        f"from tensorbandits.data import {'read_log' if source is not None else 'from_log'}",
+        "",
+        f"log = {read}, {list(log.modes)!r}, {log.reward!r}{trials})",
+        f"policy = {name}{paper}(log.shape{given})",
+        "policy.tell_ledger(log.ledger)  # what the log knows; without this line it starts afresh",
+        f"cell = policy.ask({ask}){f'  # {levels}' if levels else ''}",
+        "print(log.label(cell))",
+        "policy.tell(cell, 1.0)  # the reward, when it comes",
+    ]
+    return "\n".join(lines)

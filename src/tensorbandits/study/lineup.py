@@ -1,0 +1,141 @@
+"""Who plays in a study, and how often: as many runs as it takes to tell each policy from the baseline."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tensorbandits.checks import is_sequence
+from tensorbandits.evidence import paired
+from tensorbandits.policies.registry import records
+from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.log_world import World
+from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.tensor.effects import Kind
+
+BASELINE = "ucb"  # which the others are compared with
+FLAGSHIP = "thompson"  # which plays twice, told nothing and told the rank
+_FIRST = 3  # runs of each policy, before any is compared
+_CLEAR = 0.01  # with a p below it a policy is told from the baseline, and needs no more runs
+
+
+def lineup(
+    world: World, rank: int, horizon: int, policies: Sequence[Any] = (), kind: Kind = "gaussian"
+) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
+    """Return the policies that can play in a world, by label, and why the others cannot.
+
+    ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
+    with our defaults, Thompson sampling once told nothing but the kind of reward and once the rank. A policy that
+    cannot do without a rank is told it, unless it says one. The baseline joins if it is not among them.
+    """
+    if not is_sequence(policies):
+        raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
+    asked = [_recipe(policy, rank, kind) for policy in policies or [record.name for record in records()]]
+    if not policies:
+        asked.append(PolicyRecipe(FLAGSHIP, {"rank": rank}))
+    if all(recipe.policy != BASELINE for recipe in asked):
+        asked.append(_recipe(BASELINE, rank, kind))
+    labels = [recipe.record.label for recipe in asked]
+    named = {
+        label if labels.index(label) == i and (not policies or labels.count(label) == 1) else str(recipe): recipe
+        for i, (label, recipe) in enumerate(zip(labels, asked, strict=True))
+    }
+    refused, environment = {}, world(0)
+    for name, recipe in named.items():
+        try:
+            recipe.make(environment, horizon)
+        except ValueError as error:
+            if policies or recipe.policy == BASELINE:
+                raise ValueError(f"policy {str(recipe)!r} cannot play this log: {error}") from error
+            refused[name] = str(error)
+    return {name: recipe for name, recipe in named.items() if name not in refused}, refused
+
+
+def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
+    if isinstance(policy, str):
+        policy = PolicyRecipe.parse(policy)
+    recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
+    given: dict[str, Any] = {}
+    if recipe.record.takes("rank") and _required(recipe, "rank"):
+        given["rank"] = rank
+    if recipe.policy == FLAGSHIP and kind != "gaussian" and recipe.record.takes("reward"):
+        given["reward"] = kind
+    return replace(recipe, settings=given | dict(recipe.settings))
+
+
+def _required(recipe: PolicyRecipe, name: str) -> bool:
+    parameter = inspect.signature(recipe.record.kind).parameters.get(name)
+    return parameter is not None and parameter.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Play:
+    """How policies are to be compared: rounds, the most runs of each, seeds, where runs are kept and where they run."""
+
+    rounds: int
+    replications: int
+    seed: int
+    folder: Path
+    place: Where
+    progress: bool
+
+    def __call__(self, playing: Mapping[str, PolicyRecipe], plain: World, shifted: World) -> Comparison:
+        """Let policies play in the world of a log, and return their runs, with regrets in units of its rewards.
+
+        Each runs a few times, and those that are not clearly better or worse than the baseline by then, again.
+        Rewards are shifted and divided by their spread, except for a policy that knows what kind of reward they are.
+        """
+        baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
+        runs, open_ones, count = Comparison(()), list(playing), min(_FIRST, self.replications)
+        while True:
+            more = self._compare({name: playing[name] for name in open_ones}, plain, shifted, count)
+            there = {run.policy for run in more.runs}
+            runs = Comparison(tuple(run for run in runs.runs if run.policy not in there) + more.runs)
+            if count == self.replications:
+                break
+            open_ones = [name for name in playing if name != baseline and not clear(runs, name, baseline)]
+            if not open_ones:
+                break
+            open_ones.append(baseline)
+            count = min(2 * count, self.replications)
+        order = list(playing)
+        return Comparison(tuple(sorted(runs.runs, key=lambda run: (order.index(run.policy), run.replication))))
+
+    def _compare(self, playing: Mapping[str, PolicyRecipe], plain: World, shifted: World, count: int) -> Comparison:
+        """Run what is missing of so many runs of each policy."""
+        runs = []
+        for name, world in (("as they are", plain), ("shifted", shifted)):
+            some = {key: recipe for key, recipe in playing.items() if _takes_as_they_are(recipe) == (world is plain)}
+            if some:
+                result = compare(
+                    some,
+                    {"log": world},
+                    horizon=self.rounds,
+                    replications=count,
+                    seed=self.seed,
+                    folder=self.folder / name.replace(" ", "-"),
+                    where=self.place,
+                    progress=self.progress,
+                )
+                runs += [replace(run, regret=world.scale * run.regret) for run in result.runs]
+        return Comparison(tuple(runs))
+
+
+def _takes_as_they_are(recipe: PolicyRecipe) -> bool:
+    return str(recipe.settings.get("reward", "gaussian")) != "gaussian"
+
+
+def together(comparison: Comparison, name: str, other: str) -> Comparison:
+    """Return the runs of two policies in the replications that both have."""
+    shared = min(len(comparison.select(name)), len(comparison.select(other)))
+    return Comparison(tuple(run for run in comparison.runs if run.policy in (name, other) and run.replication < shared))
+
+
+def clear(comparison: Comparison, name: str, baseline: str) -> bool:
+    """Whether a policy is clearly better or worse than the baseline."""
+    both = together(comparison, name, baseline)
+    pair = paired(both.at(name), both.at(baseline))
+    return bool(pair.degrees) and pair.against(1.0)[1] < _CLEAR
