@@ -56,7 +56,8 @@ def _strength(ledger: Ledger, prior: Floats, family: Family) -> float:
     from scipy.optimize import minimize_scalar
 
     minus = _minus_rates if family.kind == "bernoulli" else _minus_means
-    grid = np.linspace(*map(math.log, _STRENGTHS), 40)  # there may be a plateau, on which a search alone would stop
+    low, high = map(math.log, _STRENGTHS)
+    grid = np.linspace(low, high, 40)  # there may be a plateau, on which a search alone would stop
     start = int(np.argmin([minus(math.exp(x), ledger, prior, family) for x in grid]))
     found = minimize_scalar(
         lambda x: minus(math.exp(x), ledger, prior, family),
