@@ -24,7 +24,7 @@ lint: $(STAMP)  ## check style, formatting, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# ARGS=--quick takes 3 minutes; ARGS="rounds scale" measures only these, ARGS="against --commit HEAD~1" beside a commit. Peers need: pip install -r benchmarks/requirements.txt.
+# ARGS=--quick takes 3 minutes; ARGS="rounds scale" measures only these, ARGS="against --commit HEAD~1" beside a commit; ARGS=beds plays for hours. Peers need: pip install -r benchmarks/requirements.txt.
 bench: $(STAMP)  ## measure speed and regret beside twins and peers; page and figures in out/bench
 	$(BIN)/python -m benchmarks $(ARGS)
 

@@ -17,7 +17,7 @@ from benchmarks.store import Options, read_lines
 from tensorbandits.evidence import Floats, amount, paired, student
 from tensorbandits.report import Part, Picture, Table, Text
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, plot_panels
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 
 REFERENCE = Path(__file__).parent / "reference" / "beds.jsonl"  # of Thompson sampling before it chose structures
 BEST, BEFORE, LAST = "best of the menu", "told, before", "last tenth"
@@ -35,7 +35,8 @@ def section(comparison: Comparison, options: Options) -> Findings:
     parts: list[Part] = [_introduction(options), command("beds", *options.flags, *_extra(options))]
     parts += [Text("A quick run is too short to judge anything by.")] if options.quick else []
     parts += [verdict_table(given)] if given else []
-    parts.append(Picture("beds", partial(draw, comparison), "Mean cumulative regret on each bed, with 95 % bands."))
+    words = f"Mean cumulative regret on each bed, {band_words(comparison)}; the axes are logarithmic."
+    parts.append(Picture("beds", partial(draw, comparison), words))
     rows = {bed: numbers(comparison, bed, options.fresh_seed) for bed in found}
     parts += [table(bed, rows[bed]) for bed in found]
     return parts, {"seed": options.fresh_seed, "beds": rows, "requirements": given}
@@ -171,7 +172,7 @@ def draw(comparison: Comparison, path: Path) -> None:
     known = Comparison(tuple(replace(run, policy=_label(run.policy)) for run in runs if run.policy in SHOWN))
     for bed in known.environments:
         here = {run.policy for run in known.runs if run.environment == bed}
-        panels.append(Panel(known, bed, bed, [name for name in map(_label, SHOWN) if name in here]))
+        panels.append(Panel(known, bed, bed, [name for name in map(_label, SHOWN) if name in here], "log"))
     rows = [panels[i : i + COLUMNS] for i in range(0, len(panels), COLUMNS)]
     plot_panels(rows, path, looks={_label(line): (i, i) for i, line in enumerate(SHOWN)})
 
