@@ -8,7 +8,7 @@ import pytest
 from benchmarks import bed_findings, beds, exploration
 from benchmarks.baselines import BetaBernoulliArms, StandardisedEnsemble
 from benchmarks.bed_lines import BEDS, LABELS, MENU, OURS
-from benchmarks.store import Options
+from benchmarks.store import Options, read_lines
 from benchmarks.worlds import Campaign, FullRank, Keywords, OpenData, spread
 from tests.test_benchmarks import run
 
@@ -265,3 +265,12 @@ def test_the_trade_of_a_lower_temperature_is_beside_the_median_at_one(tmp_path):
     assert [line[-1] for line in parts[-1].rows[:2]] == ["3.00", "4.50"]
     parts[2].draw(tmp_path / "trade.png")
     assert (tmp_path / "trade.png").stat().st_size > 10_000
+
+
+def test_the_reference_has_the_true_rank_on_thirty_worlds_of_each_setting():
+    kept = list(read_lines(bed_findings.REFERENCE))
+    settings = [name for name in BEDS if name.startswith("paper")]
+    assert {(line["bed"], line["seed"]) for line in kept} == {
+        (name, Options.fresh_seed + i) for name in settings for i in range(30)
+    }
+    assert len(kept) == 30 * len(settings)
