@@ -114,10 +114,11 @@ class OpenData:
 
 @cache
 def _open_world(chosen: OpenData) -> World:
-    small = {}
-    if chosen.data == "flights":
-        small = {"min_count": open_data.FLIGHTS_MIN_COUNT, "shrinkage": open_data.FLIGHTS_SHRINKAGE}
-    return _open_log(chosen.data).world(chosen.context, standardise=True, **small)
+    log = _open_log(chosen.data)
+    if chosen.data == "bikes":
+        return log.world(chosen.context, shrinkage=0.0, standardise=True)
+    least, pseudo = open_data.FLIGHTS_MIN_COUNT, open_data.FLIGHTS_SHRINKAGE
+    return log.world(chosen.context, min_count=least, shrinkage=pseudo, standardise=True)
 
 
 @cache
