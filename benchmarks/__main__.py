@@ -15,17 +15,18 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import against, beds, beside, claims, exploration, logs, regret, rounds, scale
+from benchmarks import against, beds, beside, calibration, claims, exploration, logs, regret, rounds, scale
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
 from tensorbandits.report import Section
 
 SUITES: dict[str, ModuleType] = {
-    suite.NAME: suite for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration)
+    suite.NAME: suite
+    for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration, calibration)
 }
 Suite = StrEnum("Suite", list(SUITES))
-WHEN_NAMED = (beds, exploration)  # suites of many hours
+WHEN_NAMED = (beds, exploration, calibration)  # suites of many hours
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
@@ -33,7 +34,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration),
+    "seed": (regret, scale, beds, exploration, calibration),
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
@@ -79,8 +80,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds and exploration play for hours, and only when they are named. Every measurement is kept as it
-    finishes, so that an interrupted run goes on where it stopped.
+    The suites beds, exploration and calibration play for hours, and only when they are named. Every measurement is
+    kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
     given = [name for name in FOR if _is_given(context, name)]

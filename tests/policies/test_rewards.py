@@ -129,3 +129,56 @@ def test_thompson_sampling_finds_the_cell_of_most_clicks():
     policy = make(tb.TensorThompsonSampling, "bernoulli")
     cells = play(policy, 1500)
     assert np.mean([RATES[cell] for cell in cells[-300:]]) > 0.8 * RATES.max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_are_on_the_scale_of_rewards_and_hold_the_estimate(kind):
+    policy = make(kind, "bernoulli", **({"ensemble_size": 40} if kind is tb.TensorEnsembleSampling else {}))
+    policy.tell_many([(0, 0, 0), (3, 4, 1)], [2, 900], trials=[1000, 1000])
+    cells = [(0, 0, 0), (3, 4, 1), (1, 2, 2)]
+    before = policy.state_dict()
+    half, most = policy.interval(cells, 0.5), policy.interval(cells, 0.9)
+    assert same(policy.state_dict(), before)
+    assert most.shape == (3, 2)
+    assert ((most[:, 0] <= half[:, 0]) & (half[:, 0] <= half[:, 1]) & (half[:, 1] <= most[:, 1])).all()
+    assert ((most >= 0) & (most <= 1)).all()
+    assert ((most[:, 0] <= policy.estimate(cells)) & (policy.estimate(cells) <= most[:, 1])).all()
+    assert np.ptp(most[1]) < np.ptp(most[2])  # of a cell never tried less is known
+
+
+def test_levels_that_are_none_or_beyond_the_draws_are_refused():
+    policy = make(tb.TensorThompsonSampling, "gaussian", draws=20)
+    for level in (0, 1, -0.5, float("nan"), True, "0.9"):
+        with pytest.raises(ValueError, match="above 0 and below 1"):
+            policy.interval([(0, 0, 0)], level)
+    with pytest.raises(ValueError, match=r"20 draws tell no more than 0\.905: lower it, or make the policy with 200"):
+        policy.interval([(0, 0, 0)], 0.99)
+    with pytest.raises(ValueError, match="out of range"):
+        policy.interval([(9, 0, 0)])
+
+
+def test_policies_without_a_posterior_say_which_have_one():
+    with pytest.raises(ValueError, match=r"VectorizedUCB has no posterior.*TensorThompsonSampling"):
+        tb.VectorizedUCB(SHAPE).interval([(0, 0, 0)])
+
+
+def test_intervals_of_exchangeable_draws_hold_the_truth_as_often_as_they_say():
+    """Means N(0, 1), and one reward of each cell with noise N(0, 1): draws are exactly those of the posterior."""
+    truth, rng = np.random.default_rng(1).standard_normal(4000), np.random.default_rng(2)
+    rewards = truth + rng.standard_normal(4000)
+
+    def oracle(ledger, rng):
+        return rewards / 2 + rng.standard_normal(4000) / np.sqrt(2)
+
+    policy = tb.ApproximateThompsonSampling((4000,), oracle, draws=24, seed=0)
+    low, high = policy.interval(np.arange(4000)[:, None], 0.9).T
+    assert ((low <= truth) & (truth <= high)).mean() == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_rarer_clicks_are_the_more_sweeps_lie_between_two_draws():
+    ledgers = [tb.Ledger(SHAPE) for _ in range(2)]
+    for ledger, clicks in zip(ledgers, (30_000, 100)):
+        ledger.add((0, 0, 0), clicks, trials=100_000)
+    often, rarely = (make(tb.TensorThompsonSampling, "bernoulli").oracle.likelihood.slowness(one) for one in ledgers)
+    assert 1.0 <= often < 1.5
+    assert rarely == pytest.approx(1 / (14 * 1e-3), rel=0.1)

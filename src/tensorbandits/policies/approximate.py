@@ -39,6 +39,7 @@ SLOW_CORE = 512  # with more entries of the core a decision takes more than a te
 _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
 _AUTO_CORE = 100
+_MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
 _AUTO_RANK = 4
 
 
@@ -149,6 +150,18 @@ class ApproximateThompsonSampling(Policy):
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(np.mean([self._mean_rewards(draw, cells) for draw in self._posterior_draws()], axis=0))
+
+    def _interval(self, cells: NDArray[np.int64], level: float) -> Floats:
+        draws = self._posterior_draws()
+        if (len(draws) + 1) * (1.0 - level) < 2.0:
+            raise ValueError(
+                f"level is {level:g}; {len(draws)} draws tell no more than {1 - 2 / (len(draws) + 1):.3g}: lower it, "
+                f"or make the policy with {math.ceil(2.0 / (1.0 - level))} draws or members"
+            )
+        rewards = np.array([self._mean_rewards(draw, cells) for draw in draws])
+        # Of n draws and the truth, if all are drawn alike, each is the k-th smallest with the same probability.
+        bounds = np.quantile(rewards, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
+        return np.asarray(bounds.T)
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         """The mean rewards of cells (n, d) in a draw, shape (n,)."""
@@ -292,7 +305,13 @@ class ModelSampling(ApproximateThompsonSampling):
         source: Any = self._rng.bit_generator
         rng = np.random.Generator(source.jumped())
         ours: Any = oracle
-        return [ours.advance(self._ledger, rng).copy() for _ in range(self.draws)]
+        steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), _MOST_STEPS)
+        draws: list[Draw] = []
+        for _ in range(self.draws):
+            for _ in range(steps):
+                model = ours.advance(self._ledger, rng)
+            draws.append(model.copy())
+        return draws
 
     def _grow(self, shape: Cell) -> None:
         self._posterior = None

@@ -168,6 +168,13 @@ class Policy(ABC):
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the believed mean rewards of valid cells (n, d), shape (n,), without changing anything."""
 
+    def _interval(self, cells: NDArray[np.int64], level: float) -> NDArray[np.float64]:
+        """Return believed bounds (n, 2) of the mean rewards of valid cells, without changing anything."""
+        raise ValueError(
+            f"{type(self).__name__} has no posterior to take intervals from; use TensorThompsonSampling, "
+            "TensorEnsembleSampling or ApproximateThompsonSampling, which do"
+        )
+
     # What a caller uses.
 
     @classmethod
@@ -355,6 +362,17 @@ class Policy(ABC):
         valid = check_cells(cells, self.shape)
         with self._turns.still():
             return self._estimate(valid)
+
+    def interval(self, cells: ArrayLike, level: float = 0.9) -> NDArray[np.float64]:
+        """Return bounds between which the mean rewards of cells (n, d) are believed to be, shape (n, 2).
+
+        ``level`` is the probability that a mean lies between its two bounds.
+        """
+        if isinstance(level, bool) or not is_finite(level) or not 0 < level < 1:
+            raise ValueError(f"level is {level!r}; it must be above 0 and below 1, such as 0.9")
+        valid = check_cells(cells, self.shape)
+        with self._turns.still():
+            return self._interval(valid, float(level))
 
     def _check_many(self, levels: Any) -> list[Cell]:
         if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):

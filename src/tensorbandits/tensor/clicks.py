@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
-from tensorbandits.tensor.polya_gamma import draw_weights
+from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
@@ -75,6 +75,14 @@ class Clicks:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
         rates = _shrunk_rates(ledger)
         return np.asarray(rates * (1.0 - rates))
+
+    def slowness(self, ledger: Ledger) -> float:
+        """Return the precision that a draw is given over the information of the rewards: 1 / (14 rate) for rare clicks.
+
+        It is that of the median cell.
+        """
+        weights = mean_weights(np.ones(len(ledger)), logit(_shrunk_rates(ledger)))
+        return float(np.median(weights / self.information(ledger))) if len(ledger) else 1.0
 
     def may_be(self, reward: float) -> bool:
         """Take 0 and 1."""

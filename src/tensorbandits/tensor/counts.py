@@ -19,7 +19,7 @@ from scipy.special import gammaln
 from tensorbandits.checks import check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
-from tensorbandits.tensor.polya_gamma import draw_weights
+from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
@@ -110,6 +110,14 @@ class Counts:
             if after - before > chance:
                 self.dispersion = proposal
         self.dispersion = min(max(self.dispersion, low), high)
+
+    def slowness(self, ledger: Ledger) -> float:
+        """Return the precision that a draw is given over the information of the rewards, of the median cell."""
+        if not len(ledger):
+            return 1.0
+        r, means = estimate_dispersion(ledger), _shrunk_means(ledger)
+        weights = mean_weights(means + r, np.log(means / r))
+        return float(np.median(weights * (means + r) / (means * r)))
 
     def may_be(self, reward: float) -> bool:
         """Take 0, 1, 2, and so on."""

@@ -162,6 +162,10 @@ class Likelihood(Protocol):
         """Return the variance of what a single reward adds to the target of its cell, about: (n,), or one for all."""
         ...
 
+    def slowness(self, ledger: Ledger) -> float:
+        """Return how many sweeps a chain needs to forget a value because of what observations keep of it, about."""
+        ...
+
     @property
     def allowed(self) -> str:
         """What a reward may be, in words."""
@@ -243,6 +247,10 @@ class Gaussian:
     def information(self, ledger: Ledger) -> float:
         """Return the variance of a reward, as targets are sums of rewards."""
         return self.variance
+
+    def slowness(self, ledger: Ledger) -> float:
+        """Return 1: observations keep nothing of a draw."""
+        return 1.0
 
     def may_be(self, reward: float) -> bool:
         """Take any number."""
