@@ -23,6 +23,9 @@ class WrittenOut(Model):
     def tensor(self):
         return self._tensor
 
+    def at(self, cells):
+        return self._tensor.at(cells)
+
     def best(self, fixed, allowed=None):
         assert allowed is None
         free = fixed < 0

@@ -10,6 +10,7 @@ from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
 from tensorbandits.tensor.likelihood import Gaussian, Observations
 from tensorbandits.tensor.sweep import Model, sweep
+from tensorbandits.tensor.tucker import values_at
 
 SIZES = {1: 9, 2: 7, 3: 5, 4: 4, 5: 3}  # largest mode by order, so that the plain twin stays quick
 
@@ -95,6 +96,15 @@ def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay):
     np.testing.assert_allclose(chain.gamma, twin.gamma, rtol=rounding)
     np.testing.assert_allclose(chain.noise_variance, twin.noise_variance, rtol=rounding)
     assert seeds[0].random() == seeds[1].random()
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_values_at_cells_are_those_of_the_tensor(problem):
+    shape, rank, ledger, rng = problem
+    model = Chain.from_prior(shape, rank, Units(3.0, 2.0), rng).model
+    np.testing.assert_allclose(model.at(ledger.cells), values_at(model.tensor(), ledger.cells), rtol=1e-9, atol=1e-9)
+    assert model.at(ledger.cells[:0]).shape == (0,)
 
 
 def test_kept_draws_are_those_of_sweeping_step_by_step():

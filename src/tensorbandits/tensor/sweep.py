@@ -19,7 +19,7 @@ from tensorbandits.checks import Cell, check_array
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.best import best_packed
 from tensorbandits.tensor.likelihood import Observations
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker, values_at
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
 _LARGEST = 1e120  # number of a model; those of larger ones multiply to what no float holds
 
@@ -61,7 +61,9 @@ class Model:
 
     def at(self, cells: Ints) -> Floats:
         """Return the values at valid cells (n, d), shape (n,)."""
-        return values_at(self.tensor(), cells)
+        from tensorbandits.tensor._value_kernels import values
+
+        return np.asarray(values(self.core, self.rows, self.dims, cells, self.offset))
 
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""
