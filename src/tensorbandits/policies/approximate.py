@@ -10,7 +10,7 @@ import copy
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.rewards import Reward
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
+
+if TYPE_CHECKING:
+    from tensorbandits.policies.diagnosis import Diagnosis
 
 Draw = Tucker | Floats | Model
 
@@ -142,6 +145,17 @@ class ApproximateThompsonSampling(Policy):
             query = self.query(tuple(valid[j] for j in self.context), allowed)
             chosen = [_best_of(draw, query) == tuple(valid) for draw in self._posterior_draws()]
         return float(np.mean(chosen))
+
+    def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
+        """Return how well structures, main effects and raw cell means predict this policy's own rewards when held out.
+
+        It takes some seconds, changes nothing, and says which structure the rewards speak for.
+        """
+        from tensorbandits.policies.diagnosis import diagnose
+
+        with self._turns.still():
+            ledger = self._ledger.copy()
+        return diagnose(ledger, getattr(self, "reward", None), max_rank=max_rank, seed=seed)
 
     def _best(self, query: Query) -> Cell:
         """The cell of largest mean over the draws, among the cells that are best in one of them."""

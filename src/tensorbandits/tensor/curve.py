@@ -24,7 +24,7 @@ _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
 _FOLDS = 4  # each reward is held out once
 _SURE = 2.0  # standard errors by which a score must be ahead
-_MATTERS = 0.02  # and the share of what can be learned
+_MATTERS = 0.01  # and the share of what can be learned
 
 
 def curve_sizes(total: int, wanted: int | None = None) -> list[int]:
@@ -183,7 +183,8 @@ class Curve:
                 f"levels say. {after.capitalize()} they have learned {theirs:.0%} of what can be learned, low rank "
                 f"{ours:.0%}."
             )
-        return f"**Low rank gains nothing here**: {beside}, and low rank is ahead after no number of rewards."
+        nowhere = ", and low rank is ahead after no number of rewards" if len(self.points) > 1 else ""
+        return f"**Low rank gains nothing here**: {beside}{nowhere}."
 
     def _ends(self) -> str:
         start, end = self.stretch()

@@ -1,0 +1,83 @@
+"""What a policy's own rewards say of the structures it might have: held-out scores, in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorbandits.checks import check_count
+from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.curve import curve_sizes, learning_curve
+from tensorbandits.tensor.dealing import Rewards
+from tensorbandits.tensor.effects import Kind, check_kind, kind_of
+from tensorbandits.tensor.scores import EFFECTS, OVERALL, structures
+
+_FEWEST = 8  # rewards, of which two are held out at a time
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """How well models predict rewards of a policy that were held out from them.
+
+    ``scores`` is by model the mean log density of a held-out reward, after learning from ``rewards`` others; of counts
+    up to a constant. ``learned`` is the same as a share: 0 is the overall mean, 1 the best of the models. ``structure``
+    and ``rank`` are what is suggested: ``"tucker"``, ``"affine"``, or ``"additive"`` where main effects suffice, whose
+    rank is ``None``. ``words`` says it in a sentence.
+    """
+
+    kind: Kind
+    rewards: int
+    scores: dict[str, float]
+    learned: dict[str, float]
+    structure: str
+    rank: int | None
+    words: str
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.scores))
+        table = [f"  {name:<{width}}  {score:11.5g}  {self.learned[name]:5.0%}" for name, score in self.scores.items()]
+        head = f"  {'model':<{width}}  {'score':>11}  learned"
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return "\n".join([self.words, f"Suggested structure: {self.structure}{rank}.", head, *table])
+
+
+def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
+    """Return how well structures predict the rewards of a ledger, each quarter of them held out in turn.
+
+    Parameters
+    ----------
+    ledger : the rewards; what has faded counts as the nearest whole number of them.
+    reward : what they are: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``; ``None`` looks at them.
+    max_rank : the largest rank to try.
+    seed : of what is held out, and of the draws.
+
+    >>> rng = np.random.default_rng(0)
+    >>> cells = rng.integers(5, size=(900, 2))
+    >>> ledger = Ledger((5, 5)); ledger.add(cells, np.cos(cells[:, 0]) * np.sin(cells[:, 1]))
+    >>> found = diagnose(ledger, max_rank=1)
+    >>> found.rewards, found.kind, max(found.scores, key=found.scores.get) in found.learned
+    (675, 'gaussian', True)
+    """
+    if ledger.rounds < _FEWEST:
+        raise ValueError(
+            f"there are {ledger.rounds:g} rewards; some are held out from what models learn from, so tell the policy "
+            f"at least {_FEWEST}"
+        )
+    kind = kind_of(ledger) if reward is None else check_kind("bernoulli" if reward == "binomial" else reward)
+    drawn, source = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2)
+    rewards = Rewards.of(ledger, np.random.default_rng(drawn))
+    most = curve_sizes(rewards.total)[-1:]
+    curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
+    (point,) = curve.points
+    suggested = curve.low_rank(point)
+    additive = not curve.lead(point)[1] and curve.rival(point) in (EFFECTS, OVERALL)
+    return Diagnosis(
+        kind=kind,
+        rewards=point.rewards,
+        scores=point.as_dict(),
+        learned={model: curve.learned(point, model) for model in point.models},
+        structure="additive" if additive else suggested.kind,
+        rank=None if additive else suggested.rank,
+        words=curve.sentence(point.rewards).replace("**", ""),
+    )

@@ -1,0 +1,58 @@
+"""What a policy's rewards say of its structure."""
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.policies.diagnosis import diagnose
+
+
+def played(mean, reward, rounds=1_500, seed=0):
+    """A policy that was told rewards of random cells."""
+    rng = np.random.default_rng(seed)
+    policy = tb.TensorThompsonSampling(mean.shape, rank=1, reward=reward, seed=seed)
+    cells = rng.integers(mean.shape, size=(rounds, mean.ndim))
+    rewards = mean[tuple(cells.T)] + rng.standard_normal(rounds)
+    if reward == "bernoulli":
+        rewards = (rng.random(rounds) < mean[tuple(cells.T)]).astype(float)
+    policy.tell_many(cells, rewards)
+    return policy
+
+
+def test_low_rank_and_main_effects_are_told_apart():
+    a, b = np.linspace(-2, 2, 7), np.cos(np.arange(8))
+    low = played(0.4 * np.outer(a, b), "gaussian").diagnose(max_rank=1)
+    assert "Low rank is worth it here" in low.words
+    assert low.rank == 1
+    assert low.learned["main effects"] < 0.3
+    assert low.scores["cell means"] < max(low.scores["tucker 1"], low.scores["affine 1"])
+    additive = played(1 / (1 + np.exp(2 - a[:, None] - b)), "bernoulli").diagnose(max_rank=1)
+    assert (additive.structure, additive.rank, additive.kind) == ("additive", None, "bernoulli")
+    assert "Main effects suffice" in repr(additive)
+    assert "Suggested structure: additive." in repr(additive)
+
+
+def test_a_diagnosis_changes_nothing_and_repeats_itself():
+    policy = played(np.outer(np.arange(3.0), np.arange(4.0)), "gaussian", rounds=200)
+    before = policy.state_dict()
+    first, second = (policy.diagnose(max_rank=1) for _ in range(2))
+    assert first == second
+    after = policy.state_dict()
+    assert str(before) == str(after)
+
+
+def test_too_few_rewards_and_wrong_settings_are_refused():
+    policy = tb.TensorThompsonSampling((3, 3), seed=0)
+    with pytest.raises(ValueError, match=r"there are 0 rewards; .* tell the policy at least 8"):
+        policy.diagnose()
+    policy.tell_many([(0, 0), (1, 1)] * 10, [1.0, 2.0] * 10)
+    with pytest.raises(ValueError, match="max_rank is 0"):
+        policy.diagnose(max_rank=0)
+    with pytest.raises(ValueError, match="the kind of reward is 'clicks'"):
+        diagnose(policy._ledger, "clicks")
+
+
+def test_policies_with_an_oracle_of_ones_own_are_diagnosed_too():
+    policy = tb.ApproximateThompsonSampling((2, 3), lambda ledger, rng: rng.standard_normal((2, 3)), seed=0)
+    policy.tell_many([(0, 0), (1, 1)] * 10, [1.0, 0.0] * 10)
+    assert policy.diagnose(max_rank=1).kind == "bernoulli"
