@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import against, beds, beside, calibration, claims, exploration, logs, regret, rounds, scale
+from benchmarks import against, beds, beside, calibration, claims, exploration, logs, regret, rounds, scale, studies
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
@@ -23,7 +23,7 @@ from tensorbandits.report import Section
 
 SUITES: dict[str, ModuleType] = {
     suite.NAME: suite
-    for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration, calibration)
+    for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration, calibration, studies)
 }
 Suite = StrEnum("Suite", list(SUITES))
 WHEN_NAMED = (beds, exploration, calibration)  # suites of many hours
@@ -38,7 +38,7 @@ FOR = {
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
-    "commit": (against,),
+    "commit": (against, studies),
 }
 WITH_QUICK = ("only", "seed", "beds", "keep", "commit")
 
@@ -75,7 +75,7 @@ def main(
     keep: Annotated[
         bool, typer.Option(help="beds: keep runs of policies other than Thompson sampling though the code changed.")
     ] = False,
-    commit: Annotated[str, typer.Option(help="against: the commit whose rounds are compared with.")] = "",
+    commit: Annotated[str, typer.Option(help="against, studies: the commit to compare with.")] = "",
     machine: Annotated[str, typer.Option(help="What to call this machine in the report.")] = "cloud server",
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
