@@ -63,7 +63,7 @@ def register(app: "typer.Typer") -> None:
         rank: Annotated[
             int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
         ] = None,
-        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
+        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 5_000,
         replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
         out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
         jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,

@@ -13,7 +13,7 @@ import numpy as np
 from tensorbandits.checks import check_count
 from tensorbandits.data.file import read_log
 from tensorbandits.data.log import Log
-from tensorbandits.data.profile import profile
+from tensorbandits.data.profile import REWARDS, profile
 from tensorbandits.report import Report, escape, write
 from tensorbandits.sim.compare import Where
 from tensorbandits.sim.log_world import World
@@ -33,7 +33,7 @@ def study(
     context: Sequence[str | int] = (),
     policies: Sequence[Any] = (),
     rank: int | None = None,
-    rounds: int = 10_000,
+    rounds: int = 5_000,
     replications: int = 10,
     min_count: int = 1,
     shrinkage: float | None = None,
@@ -56,7 +56,7 @@ def study(
     policies : who plays: names, ``"module:Class"``, texts such as ``"thompson:rank=3"``, classes or recipes; by default
         all that are registered and can play the log. Vectorized UCB always does, as the baseline.
     rank : what policies are told that need one, by default what :func:`tensorbandits.data.profile` suggests.
-    rounds : of each run; it is also taken for the number of rewards that a bandit will have.
+    rounds : of each run. A structure is suggested for a bandit that will have as many rewards, at least 10,000.
     replications : the most runs of each policy. All run three times, and those that are not clearly better or worse
         than the baseline by then, again.
     seed, n_jobs, backend, address, where, progress : as for :func:`tensorbandits.compare`. Finished runs are kept in
@@ -73,7 +73,7 @@ def study(
         for standardise in (False, True)
     )
     lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
-    facts = profile(log, rewards=rounds, seed=seed)
+    facts = profile(log, rewards=max(rounds, REWARDS), seed=seed)
     told = facts.suggested_rank if rank is None else check_count(rank, "rank")
     playing, refused = lineup(shifted, told, rounds, policies, facts.kind)
     play = Play(rounds, most, seed, Path(folder) / "results", place, progress)

@@ -82,8 +82,8 @@ def evidence(facts: Profile, told: int) -> Section:
                 "share of what can be learned, by number of rewards: 0 % is the overall mean, 100 % the best here",
             ),
             Text(
-                "Each quarter of the rewards is held out in turn; models learn from so many of the others, and are "
-                "scored by the mean log density of those held out. Below 0 % a model is worse than the overall mean."
+                "One quarter of the rewards is held out after the other; models learn from so many of the others, and "
+                "are scored by the mean log density of those held out. Below 0 % a model is worse than the overall mean."
             ),
         ],
     )

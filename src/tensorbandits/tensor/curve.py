@@ -22,7 +22,8 @@ from tensorbandits.tensor.scores import EFFECTS, OVERALL, PLAIN, Scores, Structu
 
 _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  # 300, 1,000, 3,000, ..
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
-_FOLDS = 4  # each reward is held out once
+_FOLDS = 4  # quarters of the rewards, each of which is held out once
+_MANY = 50_000  # rewards from which two quarters are enough
 _SURE = 2.0  # standard errors by which a score must be ahead
 _MATTERS = 0.01  # and the share of what can be learned
 
@@ -42,10 +43,11 @@ def curve_sizes(total: int, wanted: int | None = None) -> list[int]:
 def divisions(
     rewards: Rewards, sizes: Sequence[int], seed: np.random.SeedSequence
 ) -> Iterator[tuple[list[Rewards], Rewards]]:
-    """Yield, with each quarter of the rewards held out in turn, nested parts of the rest, and what is held out."""
+    """Yield, with one quarter of the rewards held out after the other, nested parts of the rest, and that quarter."""
     rng, total = np.random.default_rng(seed), rewards.total
     folds = min(_FOLDS, total)
-    for held_out in rewards.deal([(total + i) // folds for i in range(folds - 1)], rng):
+    quarters = rewards.deal([(total + i) // folds for i in range(folds - 1)], rng)
+    for held_out in quarters if total < _MANY else quarters[:2]:
         rest = rewards._replace(counts=rewards.counts - held_out.counts)
         ends = [min(size, rest.total) for size in sizes]
         *parts, _ = rest.deal(np.diff([0, *ends]).tolist(), rng)

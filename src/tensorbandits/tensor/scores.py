@@ -32,7 +32,7 @@ from tensorbandits.tensor.tucker import Floats, Ints
 OVERALL, EFFECTS, CELLS = PLAIN = ("overall mean", "main effects", "cell means")
 
 _DRAWS = 20  # posterior draws that a prediction averages over
-_SWEEPS = 3  # between draws
+_SWEEPS = 2  # between draws
 _SETTLE = 60  # sweeps of the first part; a later one starts where the one before ended
 _MOST_WORK = 2e6  # cells times sweeps for one model and part; larger ledgers are swept less
 _FEWEST = 12  # draws and sweeps before them, however large the ledger
@@ -230,7 +230,7 @@ class _Learner:
         if self.chain is None:
             self.chain = self._start(train.shape, units)
         else:
-            settle //= 2
+            settle //= 3
         share = min(1.0, _MOST_WORK / (len(train) * (settle + _DRAWS * _SWEEPS)))
         between = max(1, round(share * _SWEEPS))
         draws = max(_FEWEST, round(share * _DRAWS * _SWEEPS / between))
