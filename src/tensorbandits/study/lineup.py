@@ -19,7 +19,8 @@ from tensorbandits.tensor.effects import Kind
 BASELINE = "ucb"  # which the others are compared with
 FLAGSHIP = "thompson"  # which plays twice, told nothing and told the rank
 _FIRST = 3  # runs of each policy, before any is compared
-_CLEAR = 0.01  # with a p below it a policy is told from the baseline, and needs no more runs
+_CLEAR = 0.01  # with a p below it a policy is told from the baseline, and needs no more runs;
+_FAR = 1.5  # nor does it if in every run its regret is so many times less, or more
 
 
 def lineup(
@@ -137,5 +138,8 @@ def together(comparison: Comparison, name: str, other: str) -> Comparison:
 def clear(comparison: Comparison, name: str, baseline: str) -> bool:
     """Whether a policy is clearly better or worse than the baseline."""
     both = together(comparison, name, baseline)
-    pair = paired(both.at(name), both.at(baseline))
+    ours, theirs = both.at(name), both.at(baseline)
+    if len(ours) > 2 and ((_FAR * ours < theirs).all() or (ours > _FAR * theirs).all()):
+        return True
+    pair = paired(ours, theirs)
     return bool(pair.degrees) and pair.against(1.0)[1] < _CLEAR

@@ -83,7 +83,7 @@ def evidence(facts: Profile, told: int) -> Section:
             ),
             Text(
                 "One quarter of the rewards is held out after the other; models learn from so many of the others, and "
-                "are scored by the mean log density of those held out. Below 0 % a model is worse than the overall mean."
+                "are scored by the mean log density of those held out. Below 0 % one is worse than the overall mean."
             ),
         ],
     )
