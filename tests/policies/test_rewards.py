@@ -182,3 +182,11 @@ def test_the_rarer_clicks_are_the_more_sweeps_lie_between_two_draws():
     often, rarely = (make(tb.TensorThompsonSampling, "bernoulli").oracle.likelihood.slowness(one) for one in ledgers)
     assert 1.0 <= often < 1.5
     assert rarely == pytest.approx(1 / (14 * 1e-3), rel=0.1)
+
+
+def test_what_is_believed_of_rare_clicks_told_at_once_has_left_the_prior():
+    """Where clicks are rare a chain moves slowly; its first hundreds of sweeps are no draws from the posterior."""
+    policy, cells = make(tb.TensorThompsonSampling, "binomial", draws=20), np.argwhere(np.ones(SHAPE))
+    rates = RATES[tuple(cells.T)] / 200
+    policy.tell_many(cells, np.round(rates * 10**6), trials=np.full(len(cells), 10**6))
+    np.testing.assert_allclose(policy.estimate(cells), rates, rtol=0.3)

@@ -42,6 +42,7 @@ SLOW_CORE = 512  # with more entries of the core a decision takes more than a te
 _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
 _AUTO_CORE = 100
+_SETTLING = 20  # draws that are thrown away where the sampler moves slowly
 _MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
 _AUTO_RANK = 4
 
@@ -321,11 +322,12 @@ class ModelSampling(ApproximateThompsonSampling):
         ours: Any = oracle
         steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), _MOST_STEPS)
         draws: list[Draw] = []
-        for _ in range(self.draws):
+        lost = _SETTLING if steps > 1 else 0  # a slow sampler may still be on its way from before the last rewards
+        for _ in range(lost + self.draws):
             for _ in range(steps):
                 model = ours.advance(self._ledger, rng)
             draws.append(model.copy())
-        return draws
+        return draws[lost:]
 
     def _grow(self, shape: Cell) -> None:
         self._posterior = None
