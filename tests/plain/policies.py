@@ -36,13 +36,18 @@ class WrittenOut(Model):
 
 
 class PlainGibbs(GibbsOracle):
-    rows = staticmethod(row_by_row)
-
-    def _start(self, units, rng):
-        return PlainChain(super()._start(units, rng), self.rows)
-
     def advance(self, ledger, rng):
-        return WrittenOut(super().advance(ledger, rng))
+        return WrittenOut(super().advance(ledger, rng).tensor())
+
+
+def _plain_start(sampler, rows):
+    """Have a sampler start plain chains, on its ladder too."""
+    start = sampler.start
+
+    def plain_start(units, rng):
+        return PlainChain(start(units, rng), rows)
+
+    sampler.start = sampler.ladder._start = plain_start
 
 
 class PlainEnsemble(EnsembleOracle):
@@ -56,7 +61,7 @@ class PlainEnsemble(EnsembleOracle):
         precisions = [np.full(r, 1.0 / v) for r, v in zip(self.rank, self.prior_variance)]
         for done in range(1, _MOST_PASSES + 1):
             before = tensor.at(ledger.cells)
-            seen = self.likelihood.expect(ledger, units, Model.of(tensor))
+            seen = self.likelihood.expect(ledger, units, before)
             tensor = sweep(
                 *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + perturbation),
                 self._no_noise[0],
@@ -76,4 +81,6 @@ def plain(policy: tb.Policy, rows=row_by_row) -> tb.Policy:
     """Turn a fresh sampling policy into its plain twin."""
     policy.oracle.__class__ = PlainGibbs if isinstance(policy.oracle, GibbsOracle) else PlainEnsemble
     policy.oracle.rows = rows
+    for sampler in getattr(policy.oracle, "samplers", []):
+        _plain_start(sampler, rows)
     return policy

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.tensor.gibbs import NOISE_SHAPE, OFFSET_VARIANCE
+from tensorbandits.tensor.gibbs import NOISE_RATE, NOISE_SHAPE, OFFSET_VARIANCE
 from tensorbandits.tensor.solve import row_equations
+from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Tucker, outer_rows
 
 
@@ -37,43 +38,69 @@ def design_of_mode(tensor, mode, cells):
     return others @ np.moveaxis(tensor.core, mode, 0).reshape(tensor.core.shape[mode], -1).T
 
 
-def row_by_row(tensor, mode, cells, N, Y, variance, precision, means, noise):
-    """Return the factor of a mode with each row drawn from (or, without noise, set to the mean of) its law."""
+def row_by_row(tensor, mode, cells, N, Y, variance, precision, means, noise, constant=False):
+    """Return the factor of a mode with each row drawn from (or, without noise, set to the mean of) its law.
+
+    A ``constant`` first column stays as it is.
+    """
     Z = design_of_mode(tensor, mode, cells)
-    U = np.empty_like(tensor.factors[mode])
+    U, free = tensor.factors[mode].copy(), slice(int(constant), None)
     for i in range(len(U)):
         here = cells[:, mode] == i
-        A = Z[here].T @ (Z[here] * N[here, None]) / variance + np.diag(precision)
-        b = Z[here].T @ (Y[here] - tensor.offset * N[here]) / variance + precision * means[i]
-        U[i] = solve_spd(A, b, noise[i])
+        known = Z[here, 0] * U[i, 0] if constant else 0.0
+        z = Z[here, free]
+        A = z.T @ (z * N[here, None]) / variance + np.diag(precision[free])
+        b = z.T @ (Y[here] - (tensor.offset + known) * N[here]) / variance + precision[free] * means[i, free]
+        U[i, free] = solve_spd(A, b, noise[i, free])
     return U
 
 
-def all_rows(tensor, mode, cells, N, Y, variance, precision, means, noise):
+def all_rows(tensor, mode, cells, N, Y, variance, precision, means, noise, constant=False):
     """The same for all rows at once."""
     A, b = row_equations(tensor.core, tensor.factors, mode, cells, N / variance, (Y - tensor.offset * N) / variance)
-    return solve_spd(A + np.diag(precision), b + precision * means, noise)
+    U = tensor.factors[mode].copy()
+    if constant:
+        A, b = A[:, 1:, 1:], b[:, 1:] - A[:, 1:, 0] * U[:, :1]
+        precision, means, noise = precision[1:], means[:, 1:], noise[:, 1:]
+    U[:, int(constant) :] = solve_spd(A + np.diag(precision), b + precision * means, noise)
+    return U
 
 
 def sweep(
-    tensor, prior, precisions, cells, N, Y, noise, *, variance, core_precision, offset_precision, rows=row_by_row
+    tensor,
+    prior,
+    precisions,
+    cells,
+    N,
+    Y,
+    noise,
+    *,
+    variance,
+    core_precision,
+    offset_precision,
+    rows=row_by_row,
+    constant=False,
 ):
     """Return the tensor after one sweep: rows of each mode, then core and offset.
 
-    ``precisions[j]`` (r_j,) and ``prior.factors[j]`` are the prior of mode j; ``noise`` joins standard normals for all
-    rows, the offset and the core; an ``offset_precision`` of ``None`` keeps the offset.
+    ``precisions[j]`` (r_j,) and ``prior.factors[j]`` are the prior of mode j; ``core_precision`` is a number, or one
+    for each entry, where an infinite one keeps it at 0; ``noise`` joins standard normals for all rows, the offset and
+    the core; an ``offset_precision`` of ``None`` keeps the offset; with ``constant`` first columns stay as they are.
     """
     start = 0
     for j, (U, precision) in enumerate(zip(tensor.factors, precisions)):
         z = noise[start : start + U.size].reshape(U.shape)
-        U = rows(tensor, j, cells, N, Y, variance, precision, prior.factors[j], z)
+        U = rows(tensor, j, cells, N, Y, variance, precision, prior.factors[j], z, constant)
         tensor = Tucker(tensor.core, (*tensor.factors[:j], U, *tensor.factors[j + 1 :]), tensor.offset)
         start += U.size
     means = np.concatenate([[prior.offset], prior.core.ravel()])
-    ties = np.full(len(means), core_precision)
+    ties = np.append(0.0, np.broadcast_to(core_precision, prior.core.size))
     if offset_precision is None:
         A, b = core_equations(tensor.factors, cells, N / variance, (Y - tensor.offset * N) / variance)
-        x = solve_spd(A[1:, 1:] + np.diag(ties[1:]), b[1:] + ties[1:] * means[1:], noise[start + 1 :])
+        there = 1 + np.flatnonzero(np.isfinite(ties[1:]))
+        x = np.zeros(len(ties) - 1)
+        ties, A, b = ties[there], A[np.ix_(there, there)], b[there]
+        x[there - 1] = solve_spd(A + np.diag(ties), b + ties * means[there], noise[start + there])
     else:
         ties[0] = offset_precision
         A, b = core_equations(tensor.factors, cells, N / variance, Y / variance)
@@ -98,35 +125,61 @@ class PlainChain:
 
     def __init__(self, chain, rows=row_by_row):
         self.tensor, self.rows = chain.model.tensor(), rows
-        self.gamma, self.noise_variance, self.decay = chain.gamma, chain.likelihood.variance, chain.decay
+        self.gammas, self.noise_variance, self.decay = chain.gammas.copy(), chain.likelihood.variance, chain.decay
+        self.structure, self.learned = chain.structure, chain.likelihood.learned
+
+    residual = None
 
     @property
     def model(self):
-        return self.tensor
+        affine = self.structure != "tucker"
+        flat = Model.of(self.tensor)
+        return Model(flat.shape, flat.rank, flat.rows, flat.core, flat.offset, affine=affine)
 
-    def sweep(self, ledger, units, rng, *, sweeps, learn_noise):
-        rank = self.tensor.rank
+    def _ties(self, offset_precision):
+        """The precision of each entry of the core, flat: by the number of its free indices, but for plain Tucker."""
+        if self.structure == "tucker":
+            return np.full(self.tensor.core.size, self.gammas[0])
+        most = 1 if self.structure == "additive" else self.tensor.core.ndim
+        by_order = np.full(self.tensor.core.ndim + 1, np.inf)
+        by_order[0], by_order[1 : most + 1] = offset_precision, self.gammas
+        return by_order[self._orders()]
+
+    def _orders(self):
+        return np.count_nonzero(np.array(np.unravel_index(np.arange(self.tensor.core.size), self.tensor.rank)), axis=0)
+
+    def sweep(self, ledger, units, rng, *, sweeps, weight=1.0):
+        rank, affine = self.tensor.rank, self.structure != "tucker"
         zeros = tuple(np.zeros_like(U) for U in self.tensor.factors)
         prior = Tucker(np.zeros(rank), zeros, units.centre)
-        precisions = [self.decay ** (-2.0 * np.arange(r)) for r in rank]
+        precisions = [self.decay ** (-2.0 * np.maximum(np.arange(r) - affine, 0)) for r in rank]
+        offset_precision = 1.0 / (OFFSET_VARIANCE * units.scale**2)
+        if affine:  # the constant entry of the core is what the offset is above the centre
+            core = self.tensor.core.copy()
+            core.flat[0] += self.tensor.offset - units.centre
+            self.tensor = Tucker(core, self.tensor.factors, units.centre)
         for _ in range(sweeps):
             noise = [rng.standard_normal(U.size) for U in self.tensor.factors] + [
                 rng.standard_normal(1 + np.prod(rank))
             ]
             self.tensor = sweep(
-                *(self.tensor, prior, precisions, ledger.cells, ledger.counts, ledger.totals, np.concatenate(noise)),
+                *(self.tensor, prior, precisions, ledger.cells, weight * ledger.counts, weight * ledger.totals),
+                np.concatenate(noise),
                 variance=self.noise_variance,
-                core_precision=self.gamma,
-                offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
+                core_precision=self._ties(offset_precision),
+                offset_precision=None if affine else offset_precision,
                 rows=self.rows,
+                constant=affine,
             )
-            rate = (units.scale**2 + float((self.tensor.core**2).sum())) / 2
-            self.gamma = float(rng.gamma((1 + self.tensor.core.size) / 2) / rate)
-            if learn_noise:
+            for k in range(len(self.gammas)):
+                entries = self.tensor.core.ravel()[self._orders() == k + 1] if affine else self.tensor.core
+                rate = (units.scale**2 + float((entries**2).sum())) / 2
+                self.gammas[k] = rng.gamma((1 + entries.size) / 2) / rate
+            if self.learned:
                 fit = self.tensor.at(ledger.cells)
                 errors = np.maximum(ledger.squares - fit * (2 * ledger.totals - ledger.counts * fit), 0.0).sum()
-                rate = NOISE_SHAPE * units.scale**2 + float(errors) / 2
-                self.noise_variance = float(rate / rng.gamma(NOISE_SHAPE + ledger.rounds / 2))
+                rate = NOISE_RATE * units.scale**2 + weight * float(errors) / 2
+                self.noise_variance = float(rate / rng.gamma(NOISE_SHAPE + weight * ledger.rounds / 2))
 
     def log_likelihood(self, ledger):
         fit = self.tensor.at(ledger.cells)

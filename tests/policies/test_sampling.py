@@ -8,9 +8,10 @@ from tests.plain.policies import plain
 from tests.plain.sweep import all_rows, objective, row_by_row
 
 import tensorbandits as tb
+from tensorbandits.policies.approximate import sampling_rank
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ensemble import Member
-from tensorbandits.policies.thompson import sampling_rank
+from tensorbandits.policies.structures import candidates
 from tensorbandits.tensor.likelihood import Units
 from tensorbandits.tensor.sweep import Model
 
@@ -99,25 +100,31 @@ def test_thompson_catches_up_after_a_batch():
 @pytest.mark.parametrize(("shape", "given", "used"), [((50,) * 3, None, 2), ((100,) * 3, None, 1), ((100,) * 3, 3, 3)])
 def test_large_spaces_take_one_sweep_per_reward_unless_said_otherwise(shape, given, used):
     policy = tb.TensorThompsonSampling(shape, 2, sweeps=given)
-    assert (policy.sweeps, policy.oracle.sweeps) == (given, used)
+    policy.ask()
+    assert policy.oracle._per_reward(policy.oracle.samplers[0]) == used
 
 
 def test_thompson_learns_the_noise():
     mean = tb.paper_tensor(**PAPER_PROBLEM, seed=1)
     policy = tb.TensorThompsonSampling(mean.shape, 1, seed=0)
     tb.simulate(policy, tb.TensorEnvironment(mean, noise=0.3, seed=0), 600)
-    assert policy.oracle.chain.noise_variance == pytest.approx(0.09, rel=0.35)
+    assert policy.oracle.samplers[0].chain.noise_variance == pytest.approx(0.09, rel=0.35)
     known = tb.TensorThompsonSampling(mean.shape, 1, noise=0.3, seed=0)
     tb.simulate(known, tb.TensorEnvironment(mean, noise=0.3, seed=0), 20)
-    assert known.oracle.chain.noise_variance == pytest.approx(0.09)
+    assert known.oracle.samplers[0].chain.noise_variance == pytest.approx(0.09)
 
 
 def test_automatic_ranks_keep_the_core_small():
-    assert sampling_rank("auto", (15, 15, 15)) == (4, 4, 4)
-    assert sampling_rank("auto", (15, 3, 15)) == (4, 3, 4)
-    assert sampling_rank("auto", (9,) * 6) == (2,) * 6
-    assert sampling_rank("auto", (9,)) == (1,)
-    assert sampling_rank("auto", (5,) * 12) == (1,) * 12
+    def ranks(shape, structure=None):
+        return [one.rank for one in candidates("auto", structure, shape)]
+
+    assert ranks((15, 15, 15)) == [(2, 2, 2), (3, 3, 3)]
+    assert ranks((15, 2, 15)) == [(2, 2, 2), (3, 2, 3)]
+    assert ranks((9,) * 6) == [(2,) * 6]
+    assert ranks((9,)) == [(1,)]
+    assert ranks((5,) * 12) == [(1,) * 12]
+    assert ranks((15, 2, 15), "affine") == [(2, 1, 2), (3, 1, 3)]
+    assert ranks((15, 1, 15), "additive") == [(1, 0, 1)]
     with pytest.raises(ValueError, match=r"core of 15625 entries.*lower the ranks"):
         sampling_rank(5, (9,) * 6)
 
@@ -309,7 +316,8 @@ def test_a_told_reward_shows_in_the_next_look():
     [("auto", None, 0.6), (2, None, 1.0), ((2, 2), None, 1.0), ("auto", 0.9, 0.9), (2, 0.3, 0.3)],
 )
 def test_columns_decay_when_the_rank_is_automatic_unless_said_otherwise(rank, given, used):
-    assert tb.TensorThompsonSampling((5, 4), rank, decay=given).oracle.decay == used
+    policy = tb.TensorThompsonSampling((5, 4), rank, decay=given)
+    assert policy.oracle.samplers[-1].candidate.decay == used
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -429,23 +437,26 @@ def test_members_spread_by_the_variance_of_the_perturbations(perturbation, noise
     assert np.var(fits) == pytest.approx(variance / n, rel=0.25)
 
 
-def test_a_batch_respects_the_most_sweeps_and_may_be_drawn_in_parts():
+def test_a_batch_respects_the_most_sweeps_and_may_be_drawn_in_parts(monkeypatch):
     policies = [tb.TensorThompsonSampling((4, 5), 2, sweeps=2, max_sweeps=1, seed=0) for _ in range(3)]
     for policy in policies:
         policy.tell_many([(0, 0), (1, 1), (3, 4)], [1.0, 2.0, 0.5])
-    policies[2].oracle._at_once = 3
     one_by_one = [policies[0].ask() for _ in range(10)]
-    assert policies[1].ask_many(10) == policies[2].ask_many(10) == one_by_one
+    assert policies[1].ask_many(10) == one_by_one
+    monkeypatch.setattr("tensorbandits.policies.thompson._AT_ONCE", 60)
+    assert policies[2].ask_many(10) == one_by_one
 
 
-def test_sweeps_may_be_drawn_in_parts():
-    policies = [tb.TensorThompsonSampling((4, 5), 2, seed=0) for _ in range(2)]
-    policies[1].oracle._at_once = 3
-    for policy in policies:
+def test_sweeps_may_be_drawn_in_parts(monkeypatch):
+    rows = []
+    for at_once in (2**20, 60):
+        monkeypatch.setattr("tensorbandits.policies.thompson._AT_ONCE", at_once)
+        policy = tb.TensorThompsonSampling((4, 5), 2, seed=0)
         policy.ask()
         policy.tell_many([(0, 0)] * 8, np.arange(8.0))
-    assert policies[0].ask() == policies[1].ask()
-    np.testing.assert_array_equal(policies[0].oracle.chain.model.rows, policies[1].oracle.chain.model.rows)
+        policy.ask()
+        rows.append(policy.oracle.samplers[0].chain.model.rows)
+    np.testing.assert_array_equal(*rows)
 
 
 def test_a_restored_member_that_is_up_to_date_stays_as_it_is():

@@ -172,11 +172,9 @@ def test_a_chain_draws_from_the_exact_posterior_of_two_cells(likelihood, weight)
     exact = exact_posterior([log_density(0), log_density(1)])
     rng = np.random.default_rng(4)
     chain = Chain.from_prior((2,), (1,), UNITS, rng, likelihood=likelihood)
-    tempered = chain.likelihood.observe
-    chain.likelihood.observe = lambda *given: tempered(*given, weight=weight)
     draws = []
     for _ in range(6000):
-        chain.sweep(ledger, UNITS, rng, sweeps=1, learn_noise=False)
+        chain.sweep(ledger, UNITS, rng, sweeps=1, weight=weight)
         draws.append(np.tanh(chain.model.at(ledger.cells)))
     draws = np.array(draws[500:])
     np.testing.assert_allclose([draws.mean(axis=0), (draws**2).mean(axis=0)], exact, atol=0.04)
@@ -217,7 +215,7 @@ def test_a_chain_passes_a_joint_distribution_test(likelihood):
         chain = Chain.from_prior(shape, rank, units, rng, likelihood=likelihood)
         for _ in range(15):
             ledger = ledger_of(shape, cells, draw_rewards(chain.likelihood, chain.model.at(cells), rng))
-            chain.sweep(ledger, units, rng, sweeps=1, learn_noise=False)
+            chain.sweep(ledger, units, rng, sweeps=1)
         ends.append(joint_statistics(chain, cells))
     p_values = [stats.ks_2samp(a, b).pvalue for a, b in zip(np.array(prior).T, np.array(ends).T)]
     assert min(p_values) > 0.001 / len(p_values), p_values
@@ -238,10 +236,10 @@ def test_the_dispersion_is_recovered(r, repeats):
     likelihood = Counts()
     units = likelihood.units(ledger)
     chain = Chain.from_prior((20, 15), (1, 1), units, rng, likelihood=likelihood)
-    chain.sweep(ledger, units, rng, sweeps=150, learn_noise=False)
+    chain.sweep(ledger, units, rng, sweeps=150)
     drawn = []
     for _ in range(150):
-        chain.sweep(ledger, units, rng, sweeps=1, learn_noise=False)
+        chain.sweep(ledger, units, rng, sweeps=1)
         drawn.append(chain.likelihood.dispersion)
     if r > 100:
         assert np.median(drawn) > 15  # Poisson counts

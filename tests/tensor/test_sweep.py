@@ -9,7 +9,7 @@ from tests.plain import sweep as plain
 from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
 from tensorbandits.tensor.likelihood import Gaussian, Observations
-from tensorbandits.tensor.sweep import Model, sweep
+from tensorbandits.tensor.sweep import Model, Prior, sweep
 from tensorbandits.tensor.tucker import values_at
 
 SIZES = {1: 9, 2: 7, 3: 5, 4: 4, 5: 3}  # largest mode by order, so that the plain twin stays quick
@@ -46,6 +46,13 @@ def random_model(shape, rank, rng):
     return Model(shape, rank, rows, rng.standard_normal(int(np.prod(rank))), float(rng.standard_normal()))
 
 
+def held_to(prior, columns, core_precision):
+    """A prior whose core is of one kind, and whose rows are all alike."""
+    kind, gammas = np.zeros(len(prior.core), dtype=np.int64), np.array([core_precision])
+    means = prior.rows, prior.core, prior.offset
+    return Prior(*means, np.concatenate(columns), np.ones(sum(prior.shape)), kind, gammas)
+
+
 def assert_same(model, tensor, ledger):
     """All numbers are the same; of huge counts, which drown the prior, those that the rewards determine: the fit."""
     other = Model.of(tensor)
@@ -70,30 +77,36 @@ def test_a_sweep_is_that_of_the_twin(problem, offset_precision, noisy, variance)
     expected = plain.sweep(model.tensor(), prior.tensor(), columns, *data, noise[0], **held)
     quick = plain.sweep(model.tensor(), prior.tensor(), columns, *data, noise[0], **held, rows=plain.all_rows)
     data = observed(ledger, prior, model, offset_precision)
-    core_precision, after, _ = sweep(model, prior, np.concatenate(columns), data, noise, **held)
-    assert (core_precision, after) == (0.3, variance)
+    after, _ = sweep(
+        model, held_to(prior, columns, 0.3), data, noise, variance=variance, offset_precision=offset_precision
+    )
+    assert after == variance
     assert_same(model, expected, ledger)
     assert_same(Model.of(quick), expected, ledger)
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems(), st.booleans(), st.sampled_from([1.0, 0.6]))
-def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay):
-    """Gamma, noise variance and offset too, from the same draws; the generator ends where the twin's does."""
+@given(
+    problems(), st.booleans(), st.sampled_from([1.0, 0.6]), st.sampled_from(["tucker", "affine", "affine", "additive"])
+)
+def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay, structure):
+    """Gammas, noise variance and offset too, from the same draws; the generator ends where the twin's does."""
     shape, rank, ledger, rng = problem
     units = Units.of(ledger)
-    chain = Chain.from_prior(shape, rank, units, rng, likelihood=Gaussian(0.5, learn_noise), decay=decay)
+    chain = Chain.from_prior(
+        shape, rank, units, rng, structure=structure, likelihood=Gaussian(0.5, learn_noise), decay=decay
+    )
     chain.likelihood.variance = max(
         chain.likelihood.variance, 0.1
     )  # heavy tails make the two drift apart within a sweep
-    chain.gamma = min(max(chain.gamma, 0.1), 10.0)
+    chain.gammas[:] = chain.gammas.clip(0.1, 10.0)
     twin = plain.PlainChain(chain)
     seeds = [np.random.default_rng(7), np.random.default_rng(7)]
     for one, generator in zip((chain, twin), seeds):
-        one.sweep(ledger, units, generator, sweeps=1, learn_noise=learn_noise)
+        one.sweep(ledger, units, generator, sweeps=1)
     assert_same(chain.model, twin.tensor, ledger)
     rounding = 1e-5 if ledger.counts.max(initial=0.0) <= 1000 else 0.1
-    np.testing.assert_allclose(chain.gamma, twin.gamma, rtol=rounding)
+    np.testing.assert_allclose(chain.gammas, twin.gammas, rtol=rounding)
     np.testing.assert_allclose(chain.noise_variance, twin.noise_variance, rtol=rounding)
     assert seeds[0].random() == seeds[1].random()
 
@@ -113,10 +126,10 @@ def test_kept_draws_are_those_of_sweeping_step_by_step():
     ledger.add(rng.integers((4, 3, 5), size=(30, 3)), 50.0 + rng.standard_normal(30))
     units = Units.of(ledger)
     chains = [Chain.from_prior((4, 3, 5), (2, 2, 2), units, np.random.default_rng(1)) for _ in range(2)]
-    together = chains[0].sweep(ledger, units, np.random.default_rng(2), sweeps=6, learn_noise=True, keep=3)
+    together = chains[0].sweep(ledger, units, np.random.default_rng(2), sweeps=6, keep=3)
     one_by_one = np.random.default_rng(2)
     for line in together:
-        chains[1].sweep(ledger, units, one_by_one, sweeps=2, learn_noise=True)
+        chains[1].sweep(ledger, units, one_by_one, sweeps=2)
         model = chains[1].model
         np.testing.assert_array_equal(line, np.concatenate([model.rows, model.core, [model.offset]]))
     assert chains[0].noise_variance == chains[1].noise_variance
@@ -129,8 +142,8 @@ def test_rounding_that_drowns_the_prior_is_survived():
     for rank in ((2, 2, 2), (3, 3, 3)):
         model, prior = random_model((3, 3, 3), rank, rng), random_model((3, 3, 3), rank, rng)
         noise = np.zeros((3, len(model.rows) + 1 + len(model.core)))
-        held = {"variance": 1e-3, "core_precision": 0.1, "offset_precision": None}
-        sweep(model, prior, np.ones(sum(rank)), observed(ledger, prior, model, None), noise, **held)
+        data = observed(ledger, prior, model, None)
+        sweep(model, held_to(prior, [np.ones(sum(rank))], 0.1), data, noise, variance=1e-3, offset_precision=None)
         assert np.isfinite(model.rows).all()
         assert model.tensor().at(ledger.cells) == pytest.approx(2.0, rel=1e-6)
 
@@ -151,7 +164,9 @@ def test_least_squares_never_raises_its_objective(shape, offset_precision):
         values = [plain.objective(model.tensor(), *data, **held)]
         for _ in range(20):
             sweep(
-                model, prior, np.concatenate(columns), observed(ledger, prior, model, offset_precision), noise, **held
+                *(model, held_to(prior, columns, 0.01), observed(ledger, prior, model, offset_precision), noise),
+                variance=0.5,
+                offset_precision=offset_precision,
             )
             values.append(plain.objective(model.tensor(), *data, **held))
         assert (np.diff(values) <= 1e-9 * np.abs(values[0])).all()

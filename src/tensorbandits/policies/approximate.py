@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +23,6 @@ from tensorbandits.checks import (
     check_cells,
     check_count,
     check_shape,
-    feasible_rank,
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
@@ -41,10 +41,8 @@ Draw = Tucker | Floats | Model
 SLOW_CORE = 512  # with more entries of the core a decision takes more than a tenth of a second
 _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
-_AUTO_CORE = 100
 _SETTLING = 20  # draws that are thrown away where the sampler moves slowly
 _MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
-_AUTO_RANK = 4
 
 
 class Oracle(Protocol):
@@ -95,13 +93,13 @@ class ApproximateThompsonSampling(Policy):
         self.oracle = oracle
         self.draws = check_count(draws, "draws")
         self._draw: Draw | None = None  # what decisions are made from
-        self._posterior: list[Draw] | None = None
+        self._draws: dict[bool, list[Draw]] = {}  # of what is believed, and of what would be played
 
     def _ready(self) -> bool:
         return self._draw is not None
 
     def _learn(self) -> None:
-        self._posterior = None
+        self._draws = {}
         self._draw = self._checked(self.oracle(self._ledger, self._rng))
 
     def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
@@ -125,16 +123,16 @@ class ApproximateThompsonSampling(Policy):
         return Choice(_best_of(self._draw, query))
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        self._posterior = None
+        self._draws = {}
 
     def _observe_ledger(self, ledger: Ledger) -> None:
-        self._posterior = None
+        self._draws = {}
 
     def _fade(self, factor: float) -> None:
-        self._posterior = None
+        self._draws = {}
 
     def _grow(self, shape: Cell) -> None:
-        self._posterior = self._draw = None
+        self._draws, self._draw = {}, None
 
     def propensity(self, cell: Sequence[int], allowed: Any = None) -> float:
         """Return the share of draws that would choose this cell given its context levels and what is allowed.
@@ -144,7 +142,7 @@ class ApproximateThompsonSampling(Policy):
         (valid,) = check_cells([cell], self.shape).tolist()
         with self._turns.still():
             query = self.query(tuple(valid[j] for j in self.context), allowed)
-            chosen = [_best_of(draw, query) == tuple(valid) for draw in self._posterior_draws()]
+            chosen = [_best_of(draw, query) == tuple(valid) for draw in self._copies(played=True)]
         return float(np.mean(chosen))
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
@@ -184,9 +182,14 @@ class ApproximateThompsonSampling(Policy):
 
     def _posterior_draws(self) -> list[Draw]:
         """Draws given the ledger as it is, made on copies so that neither oracle nor generator moves."""
-        if self._posterior is None:
-            self._posterior = self._draw_copies(copy.deepcopy(self.oracle))
-        return self._posterior
+        return self._copies(played=False)
+
+    def _copies(self, *, played: bool) -> list[Draw]:
+        if played not in self._draws:
+            oracle = copy.deepcopy(self.oracle)
+            getattr(oracle, "detach", lambda *, played: None)(played=played)
+            self._draws[played] = self._draw_copies(oracle)
+        return self._draws[played]
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         """Draws of a stream of their own: the draw that will be served is one of many, and must not be among them."""
@@ -223,11 +226,9 @@ def _best_of(draw: Draw, query: Query) -> Cell:
 
 
 def sampling_rank(rank: Rank, shape: Cell) -> Cell:
-    """Return the rank a sampler works with; ``"auto"`` is a generous cap, which a decaying prior then prunes."""
+    """Return the rank a sampler works with, and warn of one that makes it slow."""
     ranks = resolve_rank(rank, shape)
-    if ranks is None:
-        cap = next(r for r in range(_AUTO_RANK, 0, -1) if r == 1 or r ** len(shape) <= _AUTO_CORE)
-        ranks = feasible_rank([min(cap, size) for size in shape])
+    assert ranks is not None
     if (why := core_refusal(ranks)) is not None:
         raise ValueError(why)
     if (entries := math.prod(ranks)) > SLOW_CORE:
@@ -262,7 +263,7 @@ class ModelOracle(Oracle, Protocol):
         """Yield the models of further draws given the same ledger, each valid until the next."""
         ...
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, /) -> None:
+    def grow(self, shape: Cell, rank: Any, rng: np.random.Generator, /) -> None:
         """Follow modes that gain levels, at a rank that may be another one."""
         ...
 
@@ -279,7 +280,7 @@ class ModelSampling(ApproximateThompsonSampling):
     reward: Reward
 
     def _learn(self) -> None:
-        self._posterior = None
+        self._draws = {}
         self._draw = self.oracle.advance(self._ledger, self._rng).copy()
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
@@ -330,10 +331,14 @@ class ModelSampling(ApproximateThompsonSampling):
         return draws[lost:]
 
     def _grow(self, shape: Cell) -> None:
-        self._posterior = None
-        self.oracle.grow(shape, sampling_rank(self.rank, shape), self._rng)
+        self._draws = {}
+        self._grow_oracle(shape)
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
+
+    @abstractmethod
+    def _grow_oracle(self, shape: Cell) -> None:
+        """Have the oracle follow modes that gain levels."""
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:

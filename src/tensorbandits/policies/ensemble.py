@@ -24,10 +24,12 @@ from tensorbandits.checks import (
     is_sequence,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle, sampling_rank
+from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
+from tensorbandits.policies.structures import candidates, check_structure
+from tensorbandits.tensor.gibbs import Structure, core_kinds
 from tensorbandits.tensor.likelihood import Observations, Units
 from tensorbandits.tensor.rewards import Reward, likelihood_of
-from tensorbandits.tensor.sweep import Model, sweep
+from tensorbandits.tensor.sweep import Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _MOST_PASSES = 50  # to bring a model of clicks or counts up to date
@@ -70,10 +72,10 @@ class Member:
         return state | ({"model": self.model.state()} if self.model else {})
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, *, affine: bool = False) -> Self:
         """Return the member that :meth:`state` described, which must be of this shape and rank."""
-        member = cls(Model.from_state(state["prior"], shape, rank))
-        member.model = Model.from_state(state["model"], shape, rank) if "model" in state else None
+        member = cls(Model.from_state(state["prior"], shape, rank, affine=affine))
+        member.model = Model.from_state(state["model"], shape, rank, affine=affine) if "model" in state else None
         member.counts = check_array(state["counts"], "a member's counts", (len(state["counts"]),))
         member.perturbation = check_array(state["perturbation"], "a member's perturbations", member.counts.shape)
         member.log_faded = check_array(state["log_faded"], "a member's log_faded", ()).item()
@@ -87,6 +89,7 @@ class EnsembleOracle:
     def __init__(self, policy: TensorEnsembleSampling, shape: Cell, rank: Cell) -> None:
         self.size = policy.ensemble_size
         self.likelihood = likelihood_of(policy.reward, noise=policy.noise)
+        self.structure: Structure = policy.structure or "tucker"
         self.perturbation = policy.perturbation
         self.scale_free = policy.scale_free
         self.intercept = policy.intercept
@@ -101,9 +104,21 @@ class EnsembleOracle:
         self.shape, self.rank = shape, rank
         self.prior_variance = _per_mode(self._priors[0], shape)
         self.prior_mean = _prior_means(self._priors[1], shape, rank)
-        self._precision = np.repeat(1.0 / np.array(self.prior_variance), rank)  # of each column of each factor
-        sizes = sum(p * r for p, r in zip(shape, rank, strict=True)) + 1 + math.prod(rank)
+        ranks = self._ranks
+        self._precision = np.repeat(1.0 / np.array(self.prior_variance), ranks)  # of each column of each factor
+        self._weight, self._kind = np.ones(sum(shape)), np.minimum(core_kinds(ranks, self.structure), 0)
+        self._kind[core_kinds(ranks, self.structure) < -1] = -2
+        sizes = sum(p * r for p, r in zip(shape, ranks, strict=True)) + 1 + math.prod(ranks)
         self._no_noise = np.zeros((self.sweeps, sizes))  # a draw without noise is a solution
+
+    @property
+    def _affine(self) -> bool:
+        return self.structure != "tucker"
+
+    @property
+    def _ranks(self) -> Cell:
+        """The columns of each factor, with the constant one."""
+        return tuple(r + self._affine for r in self.rank)
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Return an up-to-date member drawn uniformly."""
@@ -132,7 +147,7 @@ class EnsembleOracle:
         for member in self.members.values():
             member.grow(
                 [
-                    mean[size:] + math.sqrt(variance) * rng.standard_normal((len(mean) - size, mean.shape[1]))
+                    self._with_ones(mean[size:] + math.sqrt(variance) * rng.standard_normal(mean[size:].shape))
                     for mean, variance, size in zip(self.prior_mean, self.prior_variance, before, strict=True)
                 ]
             )
@@ -170,12 +185,16 @@ class EnsembleOracle:
         method in each block; there are as many as it takes to settle.
         """
         about = units._replace(centre=prior.offset if self.intercept else model.offset)
+        if model.affine:  # its offset is an entry of the core, about the prior's
+            model.core[0] += model.offset - prior.offset
+            model.offset = prior.offset
         if not self.likelihood.augmented:
-            self._solve(model, prior, self.likelihood.expect(ledger, about, model), perturbation, units, self.sweeps)
+            seen = self.likelihood.expect(ledger, about, perturbation)
+            self._solve(model, prior, seen, perturbation, units, self.sweeps)
             return
         before = model.at(ledger.cells)
         for done in range(1, _MOST_PASSES + 1):
-            self._solve(model, prior, self.likelihood.expect(ledger, about, model), perturbation, units, 1)
+            self._solve(model, prior, self.likelihood.expect(ledger, about, before), perturbation, units, 1)
             after = model.at(ledger.cells)
             if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
                 return
@@ -190,27 +209,31 @@ class EnsembleOracle:
         units: Units,
         passes: int,
     ) -> None:
+        ridge = np.array([self.core_ridge / units.scale**2])
+        held = Prior(prior.rows, prior.core, prior.offset, self._precision, self._weight, self._kind, ridge)
         sweep(
-            *(model, prior, self._precision, observations._replace(target=observations.target + perturbation)),
-            self._no_noise[:passes],
+            *(model, held, observations._replace(target=observations.target + perturbation), self._no_noise[:passes]),
             variance=self.likelihood.variance,
-            core_precision=self.core_ridge / units.scale**2,
             offset_precision=units.scale**-2 if self.intercept else None,
         )
 
     def _prior_draw(self, rng: np.random.Generator) -> Model:
-        """Rows N(mu, sigma_k^2 I), columns normalised, core all ones."""
+        """Rows N(mu, sigma_k^2 I), columns normalised, after a column of ones if affine; core all ones."""
         rows = []
         for mean, variance in zip(self.prior_mean, self.prior_variance, strict=True):
             U = mean + math.sqrt(variance) * rng.standard_normal(mean.shape)
-            rows.append((U / np.linalg.norm(U, axis=0)).ravel())
+            rows.append(self._with_ones(U / np.linalg.norm(U, axis=0)).ravel())
         offset = float(rng.standard_normal()) if self.intercept else 0.0
-        return Model(self.shape, self.rank, np.concatenate(rows), np.ones(math.prod(self.rank)), offset)
+        core = np.where(self._kind < 0, 0.0, 1.0)
+        return Model(self.shape, self._ranks, np.concatenate(rows), core, offset, affine=self._affine)
+
+    def _with_ones(self, U: Floats) -> Floats:
+        return np.hstack([np.ones((len(U), 1)), U]) if self._affine else U
 
     def _in_units(self, prior: Model, units: Units) -> Model:
         """A member's prior in the units of the rewards."""
         offset = units.centre + units.scale * prior.offset if self.intercept else 0.0
-        return Model(self.shape, self.rank, prior.rows, units.scale * prior.core, offset)
+        return Model(self.shape, self._ranks, prior.rows, units.scale * prior.core, offset, affine=self._affine)
 
     def state(self) -> dict[str, Any]:
         """Return all members that were used so far."""
@@ -219,7 +242,9 @@ class EnsembleOracle:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         self.members = {
-            check_level(int(index), self.size, "a member"): Member.from_state(member, self.shape, self.rank)
+            check_level(int(index), self.size, "a member"): Member.from_state(
+                member, self.shape, self._ranks, affine=self._affine
+            )
             for index, member in state.items()
         }
         self._last = None
@@ -234,7 +259,8 @@ class TensorEnsembleSampling(ModelSampling):
     Parameters
     ----------
     shape, context, seed : as for every policy.
-    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``, which is 3.
+    structure : ``"tucker"``, ``"affine"`` or ``"additive"``, as for :class:`TensorThompsonSampling`.
     reward : what a reward is: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``. With clicks and counts a
         model is a mode of the posterior, of sums that are perturbed by as much as such rewards vary.
     ensemble_size : the number of models ``M``; the paper uses 100.
@@ -263,6 +289,7 @@ class TensorEnsembleSampling(ModelSampling):
         rank: Rank,
         *,
         context: Sequence[int] = (),
+        structure: Structure | None = None,
         reward: Reward = "gaussian",
         ensemble_size: int = 100,
         perturbation: float | Literal["noise"] = "noise",
@@ -275,7 +302,7 @@ class TensorEnsembleSampling(ModelSampling):
         sweeps: int = 3,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.rank = rank
+        self.rank, self.structure = rank, check_structure(structure)
         self.reward: Reward = reward
         self.ensemble_size = check_count(ensemble_size, "ensemble_size")
         if perturbation != "noise":
@@ -291,7 +318,9 @@ class TensorEnsembleSampling(ModelSampling):
         self.scale_free, self.intercept = bool(scale_free), bool(intercept)
         self.sweeps = check_count(sweeps, "sweeps")
         sizes = check_shape(shape)
-        oracle = EnsembleOracle(self, sizes, sampling_rank(rank, sizes))
+        if self.structure is not None and self.structure != "tucker" and not self.intercept:
+            raise ValueError(f'intercept is False; structure "{self.structure}" has a constant: leave intercept True')
+        oracle = EnsembleOracle(self, sizes, self._columns(sizes))
         super().__init__(sizes, oracle, context=context, draws=self.ensemble_size, seed=seed)
 
     @classmethod
@@ -306,6 +335,12 @@ class TensorEnsembleSampling(ModelSampling):
             "intercept": False,
         }
         return cls(shape, rank, **(values | arguments))
+
+    def _columns(self, shape: Cell) -> Cell:
+        return candidates(self.rank, self.structure, shape)[-1].rank
+
+    def _grow_oracle(self, shape: Cell) -> None:
+        self.oracle.grow(shape, self._columns(shape), self._rng)
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         """Every member once, as the next ask would have it: so propensities are shares of the whole ensemble."""

@@ -13,137 +13,164 @@ from tensorbandits.checks import (
     Rank,
     check_array,
     check_count,
+    check_level,
     check_noise,
     check_positive,
     check_shape,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ModelSampling, sampling_rank
-from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.policies.approximate import ModelSampling
+from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure
+from tensorbandits.tensor.gibbs import Structure, Units
 from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.rewards import Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model
-from tensorbandits.tensor.tucker import Tucker
+from tensorbandits.tensor.tucker import Floats, Tucker
 
-_AUTO_DECAY = 0.6
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
-_RIVAL_SWEEPS = 60  # after which a rival chain is compared
-_RIVAL_GROWTH = 1.1  # a new rival starts after so much more data
+_ANY = 0.05  # share of decisions in which every structure has the same chance
+_LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
+_FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
+_SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
+_MANY = 1.1  # times as many rewards make earlier draws obsolete
+_ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
 
 
 class GibbsOracle:
-    """Draws from the posterior by a Gibbs chain that goes on from decision to decision, and rivals of it.
-
-    Row by row a chain cannot leave a mode of the posterior that play has made steep, however poor its fit. So from
-    time to time a rival starts from the prior, sweeps once per new reward, and after some sweeps takes the chain's
-    place with probability min(1, ratio of their likelihoods).
-    """
+    """Draws from the posterior by Gibbs chains that go on from decision to decision, one for each structure."""
 
     def __init__(
-        self, shape: Cell, rank: Cell, *, likelihood: Likelihood, decay: float, sweeps: int | None, max_sweeps: int
+        self,
+        shape: Cell,
+        candidates: Sequence[Candidate],
+        *,
+        likelihood: Likelihood,
+        exploration: float,
+        residual: bool | None,
+        sweeps: int | None,
+        max_sweeps: int,
     ) -> None:
-        self.likelihood = likelihood  # of which each chain has its own draw
-        self.decay = decay
+        self.likelihood, self.exploration, self.residual = likelihood, exploration, residual
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
-        self._size(shape, rank)
-        self.chain: Chain | None = None
+        self.samplers = [Sampler(shape, candidate, likelihood) for candidate in candidates]
+        self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
-        self.rival: Chain | None = None
-        self.rival_sweeps = 0  # so far
-        self.rival_due = float(self._numbers)  # rewards at which the next one starts; fewer settle nothing
+        self._settled = _SETTLED
 
-    def _size(self, shape: Cell, rank: Cell) -> None:
-        self.shape, self.rank = shape, rank
-        entries = sum(p * r for p, r in zip(shape, rank, strict=True))
-        self.sweeps = self._sweeps or (1 if entries > _ONE_SWEEP else 2)
-        self._numbers = entries + 1 + math.prod(rank)
-        self._at_once = max(1, _AT_ONCE // self._numbers)  # sweeps
+    def detach(self, *, played: bool) -> None:
+        """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
+        self._settled = math.inf
+        if not played:
+            self.exploration = 1.0
+
+    @property
+    def chances(self) -> Floats:
+        """The probability of each structure to decide."""
+        scores = np.array([sampler.score for sampler in self.samplers])
+        chances = np.exp(scores - scores.max())
+        return np.asarray((1.0 - _ANY) * chances / chances.sum() + _ANY / len(scores))
+
+    def observe(self, cell: Cell, count: float, total: float) -> None:
+        """Score the structures by rewards that they have not learned from yet."""
+        if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
+            return
+        variance = max(sampler.chain.noise_variance for sampler in self.samplers if sampler.chain)
+        for sampler in self.samplers:
+            sampler.score *= 1.0 - _FORGET
+            sampler.score += sampler.log_score(cell, count, total, variance)
+        best = max(sampler.score for sampler in self.samplers)
+        for sampler in self.samplers:
+            sampler.score -= best
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
-        """Sweep ``sweeps`` times per new reward, up to ``max_sweeps`` times, and return the draw."""
+        """Sweep for all new rewards, up to ``max_sweeps`` times, and return the draw of a structure."""
         return self.advance(ledger, rng).tensor()
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
-        units = self.likelihood.units(ledger)
-        received = ledger.received
-        sweeps = int(min(self.sweeps * max(received - self.seen, 1), self.max_sweeps)) if received else 0
-        if self.chain is None or not self.seen:
-            self.chain = self._start(units, rng)
-        while sweeps:
-            some = min(sweeps, self._at_once)
-            self.chain.sweep(ledger, units, rng, sweeps=some, learn_noise=self.likelihood.learned)
-            sweeps -= some
-        if received > self.seen and received >= self.rival_due:
-            self._challenge(ledger, units, rng, int(min(max(received - self.seen, 1), self.max_sweeps)))
+        units, received = self.likelihood.units(ledger), ledger.received
+        for sampler in self.samplers:
+            if sampler.chain is None or not self.seen:
+                sampler.begin(units, rng)
+            if received > _MANY * self.seen:
+                sampler.forget()
+            if self.residual or (self.residual is None and ledger.rounds >= _ROUNDS_PER_CELL * math.prod(ledger.shape)):
+                sampler.allow_residual(units)
+        chances = self.chances
+        self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
+        playing = self.samplers[self.playing]
+        share = max(1.0, ledger.rounds / self._settled)  # rewards that are worth a sweep
+        if 0.0 < received < self.seen + share and share > 1.0 and playing.draws:
+            return playing.recall(ledger, rng)
+        new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
+        for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
+            wanted = self._per_reward(sampler) * new
+            if k != self.playing:  # believed by few, it may lag behind
+                sampler.credit += wanted * min(1.0, max(_LEAST, 2.0 * chance))
+                wanted = math.floor(sampler.credit)
+                sampler.credit -= wanted
+            self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
+        if received > self.seen:
+            playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), 1.0 / self.exploration)
         self.seen = received
-        return self.chain.model
+        return playing.model(ledger)
 
-    def _challenge(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
-        """Let the rival catch up by some sweeps, and when it has had enough of them decide which chain goes on."""
-        assert self.chain is not None
-        if self.rival is None:
-            self.rival, self.rival_sweeps = self._start(units, rng), 0
-        sweeps = min(sweeps, _RIVAL_SWEEPS - self.rival_sweeps, self._at_once)
-        self.rival.sweep(ledger, units, rng, sweeps=sweeps, learn_noise=self.likelihood.learned)
-        self.rival_sweeps += sweeps
-        if self.rival_sweeps < _RIVAL_SWEEPS:
-            return
-        gain = self.rival.log_likelihood(ledger) - self.chain.log_likelihood(ledger)
-        if gain > -rng.standard_exponential():
-            self.chain = self.rival
-        self.rival, self.rival_due = None, _RIVAL_GROWTH * ledger.rounds + (ledger.received - ledger.rounds)
+    def _per_reward(self, sampler: Sampler) -> int:
+        """Return how often a chain sweeps for a new reward."""
+        assert sampler.chain is not None
+        several = len(self.samplers) > 1 or len(sampler.chain.model.rows) > _ONE_SWEEP
+        return self._sweeps or (1 if several else 2)
 
-    def _start(self, units: Units, rng: np.random.Generator) -> Chain:
-        """Return a chain drawn from the prior."""
-        return Chain.from_prior(self.shape, self.rank, units, rng, likelihood=self.likelihood, decay=self.decay)
+    def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
+        """Sweep in parts, as all random numbers of one are drawn at once."""
+        at_once = max(1, _AT_ONCE // sampler.candidate.numbers(ledger.shape))
+        while sweeps:
+            some = min(sweeps, at_once)
+            sampler.sweep(ledger, units, rng, some, 1.0 / self.exploration)
+            sweeps -= some
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
         """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
-        if not self.seen:
+        sampler = self.samplers[0]
+        if len(self.samplers) > 1 or not self.seen or sampler.chain is None or sampler.chain.residual is not None:
             yield from (self.advance(ledger, rng) for _ in range(count))
             return
-        assert self.chain is not None
         units = self.likelihood.units(ledger)
-        learn = self.likelihood.learned
-        per_draw = min(self.sweeps, self.max_sweeps)
+        per_draw = min(self._per_reward(sampler), self.max_sweeps)
+        at_once = max(1, _AT_ONCE // sampler.candidate.numbers(ledger.shape))
         while count:
-            some = min(count, max(1, self._at_once // per_draw))
-            lines = self.chain.sweep(ledger, units, rng, sweeps=some * per_draw, learn_noise=learn, keep=some)
-            for line in lines:
-                yield self.chain.model.with_numbers(line)
+            some = min(count, max(1, at_once // per_draw))
+            yield from sampler.more(ledger, units, rng, per_draw, some, 1.0 / self.exploration)
             count -= some
 
     def model(self) -> Model | None:
         """Return the model of the last draw."""
-        return self.chain.model if self.chain else None
+        chain = self.samplers[self.playing].chain
+        return chain.model if chain else None
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
-        """Draw the rows of new levels from the prior; where the rank is another one, all starts from the prior."""
-        if rank != self.rank:
-            self.chain, self.seen = None, 0.0
-        elif self.chain is not None:
-            self.chain.grow(shape, rng)
-        self.rival, self.rival_sweeps = None, 0
-        self._size(shape, rank)
+    def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
+        """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
+        if [sampler.candidate for sampler in self.samplers] != list(candidates):
+            self.seen, self.playing = 0.0, 0
+            self.samplers = [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
+            return
+        for sampler, candidate in zip(self.samplers, candidates, strict=True):
+            sampler.grow(shape, candidate, rng)
 
     def state(self) -> dict[str, Any]:
-        """Return the draws of the chain and of its rival, and how far they are."""
-        rival = {"sweeps": self.rival_sweeps, "due": self.rival_due, "chain": self.rival.state() if self.rival else {}}
-        return {"seen": self.seen, "chain": self.chain.state() if self.chain else {}, "rival": rival}
+        """Return the draws of all chains, and how far they are."""
+        samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
+        return {"seen": self.seen, "playing": self.playing, "samplers": samplers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
-        rival = state["rival"]
-        self.seen, self.rival_due = (
-            check_array(value, name, ()).item() for name, value in (("seen", state["seen"]), ("due", rival["due"]))
-        )
-        self.rival_sweeps = check_count(rival["sweeps"], "the rival's sweeps", 0)
-        self.chain, self.rival = (
-            Chain.from_state(chain, self.shape, self.rank, self.likelihood) if chain else None
-            for chain in (state["chain"], rival["chain"])
-        )
+        self.seen = check_array(state["seen"], "seen", ()).item()
+        self.playing = check_level(state["playing"], len(self.samplers), "the structure that drew last")
+        if set(state["samplers"]) != {str(k) for k in range(len(self.samplers))}:
+            raise ValueError(f"there are {len(state['samplers'])} samplers; the policy has {len(self.samplers)}")
+        for k, sampler in enumerate(self.samplers):
+            sampler.restore(state["samplers"][str(k)])
 
 
 class TensorThompsonSampling(ModelSampling):
@@ -156,14 +183,23 @@ class TensorThompsonSampling(ModelSampling):
     Parameters
     ----------
     shape, context, seed : as for every policy.
-    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: a generous rank that the prior prunes.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: several structures side by side, which
+        decide as often as they predicted the rewards so far.
+    structure : ``"tucker"``; ``"affine"``, where main effects and interactions of each order have a size of their own,
+        and the rank counts columns besides the constant one; or ``"additive"``, main effects only. ``None`` is
+        ``"tucker"`` for a given rank, and leaves the choice to ``"auto"``.
     reward : what a reward is. ``"gaussian"``: any number; ``"bernoulli"``: 0 or 1; ``"binomial"``: clicks out of
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
+    exploration : the temperature: rewards count ``1 / exploration`` times. 1 samples the posterior exactly, less
+        explores less, which pays unless a few wrong first impressions are costly.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it.
+    residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
+        there are 50 rewards per cell, when trying cells by themselves costs little beside what was played; then no
+        cell stays ahead only because no tensor of low rank says better.
     decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
-        is 1 for a given rank and 0.6 for ``"auto"``, where it is what prunes the columns that are not needed.
+        is 1 for a given rank; ``"auto"`` has its own.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
-        have more than 500 entries: then each of them changes little, and the second sweep bought nothing.
+        have more than 500 entries, each of which changes little, or when there are several structures.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
     draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
 
@@ -174,39 +210,63 @@ class TensorThompsonSampling(ModelSampling):
     (1, 3, (1,))
     """
 
+    state_version = 2
+    oracle: GibbsOracle
+
     def __init__(
         self,
         shape: Sequence[int],
         rank: Rank = "auto",
         *,
         context: Sequence[int] = (),
+        structure: Structure | None = None,
         reward: Reward = "gaussian",
+        exploration: float = 0.5,
         noise: float | None = None,
+        residual: bool | None = None,
         decay: float | None = None,
         sweeps: int | None = None,
         max_sweeps: int = 100,
         draws: int = 64,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.rank = rank
+        self.rank, self.structure = rank, check_structure(structure)
         self.reward: Reward = reward
+        self.exploration = check_positive(exploration, "exploration")
         self.noise = check_noise(noise)
+        if residual not in (None, True, False):
+            raise TypeError(f"residual is {residual!r}; give True, False, or None for when there are many rewards")
+        self.residual = residual
         self.decay = None if decay is None else check_positive(decay, "decay")
         if decay is not None and decay > 1:
             raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes = check_shape(shape)
-        ranks = sampling_rank(rank, sizes)
         oracle = GibbsOracle(
             sizes,
-            ranks,
+            self._candidates(sizes),
             likelihood=likelihood_of(reward, noise=self.noise),
-            decay=self.decay or (_AUTO_DECAY if isinstance(rank, str) else 1.0),
+            exploration=self.exploration,
+            residual=self.residual,
             sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
+
+    def _candidates(self, shape: Cell) -> list[Candidate]:
+        return candidates(self.rank, self.structure, shape, self.decay)
+
+    def _grow_oracle(self, shape: Cell) -> None:
+        self.oracle.grow(shape, self._candidates(shape), self._rng)
+
+    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
+        super()._observe(cell, count, total, note)
+        self.oracle.observe(cell, count, total)
+
+    def _observe_ledger(self, ledger: Ledger) -> None:
+        for entry in ledger:
+            self._observe(entry.cell, entry.rounds, entry.total, None)
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
@@ -214,4 +274,8 @@ class TensorThompsonSampling(ModelSampling):
 
         The paper leaves the sampling oracle of its Algorithm 4 open; this is ours with its section 4's Gaussian rows.
         """
-        return cls(shape, rank, **({"noise": 1.0, "decay": 1.0, "sweeps": 1} | arguments))
+        return cls(
+            shape,
+            rank,
+            **({"noise": 1.0, "decay": 1.0, "sweeps": 1, "exploration": 1.0, "residual": False} | arguments),
+        )

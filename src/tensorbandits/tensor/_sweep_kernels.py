@@ -27,8 +27,9 @@ from tensorbandits.compiled import kernel
 from tensorbandits.tensor.tucker import Floats, Ints
 
 # Positions in ``numbers``, the scalars of a model and of its prior. The offset counts from its prior mean, the centre.
-OFFSET, CORE_PRECISION, VARIANCE, OFFSET_PRECISION, CENTRE, SCALE, SQUARES, NOISE_RATE = range(8)
+OFFSET, VARIANCE, OFFSET_PRECISION, CENTRE, SCALE, SQUARES, NOISE_RATE = range(7)
 FREE, LEARN_GAMMA, LEARN_NOISE = 1, 2, 4  # flags: what a sweep redraws besides rows and core
+CONSTANT, ABSENT = -1, -2  # kinds of an entry of the core: the constant of an affine model; one that stays 0
 
 Static = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -62,11 +63,18 @@ class Sums(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """The prior means of rows and core, and the prior precision of each column of each factor, mode after mode."""
+    """The prior means of rows and core, and their precisions.
+
+    That of an entry of a row is the precision of its column times the weight of the row; that of an entry of the core
+    is the one of its kind, which a sweep may redraw.
+    """
 
     rows: Floats  # (sum p_j r_j)
     core: Floats  # (R)
-    precision: Floats  # (sum r_j)
+    precision: Floats  # (sum r_j), mode after mode
+    weight: Floats  # (sum p_j), mode after mode
+    kind: Ints  # (R): a position in gammas, CONSTANT or ABSENT
+    gammas: Floats  # (kinds): the core's precisions
 
 
 @kernel
@@ -203,34 +211,50 @@ def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
 
 @kernel
 def draw_rows(
-    E: Floats, h: Floats, tau: float, precision: Floats, mean: Floats, noise: Floats, start: int, rows: Floats
+    E: Floats,
+    h: Floats,
+    tau: float,
+    constant: int,
+    precision: Floats,
+    weight: Floats,
+    mean: Floats,
+    noise: Floats,
+    start: int,
+    rows: Floats,
 ) -> None:
-    """Draw the rows of a mode, given their equations ``E`` (p, r, r) and ``h`` (p, r), which are lost.
+    """Draw the rows of a mode, given their equations ``E`` (p, r, r), lower triangles, and ``h`` (p, r).
 
-    ``mean``, ``noise`` and ``rows`` have those of the mode from ``start`` on.
+    ``mean``, ``noise`` and ``rows`` have those of the mode from ``start`` on. The first ``constant`` columns, none or
+    one, stay as they are.
     """
     p, r = h.shape
-    spare = np.empty((r + 4, r))
+    q = r - constant
+    A, b, spare = np.empty((q, q)), np.empty(q), np.empty((q + 4, q))
     for i in range(p):
         at = start + i * r
-        for a in range(r):
+        for a in range(q):
+            tie = precision[constant + a] * weight[i]
+            x = h[i, constant + a]
+            if constant:
+                x -= E[i, constant + a, 0] * rows[at]
+            b[a] = x * tau + tie * mean[at + constant + a]
             for k in range(a):
-                E[i, a, k] *= tau
-            E[i, a, a] = E[i, a, a] * tau + precision[a]
-            h[i, a] = h[i, a] * tau + precision[a] * mean[at + a]
-        if r == 2:  # written out, as it takes a third of the time
-            pivot = E[i, 1, 1] - E[i, 1, 0] * E[i, 1, 0] / E[i, 0, 0]
+                A[a, k] = E[i, constant + a, constant + k] * tau
+            A[a, a] = E[i, constant + a, constant + a] * tau + tie
+        at += constant
+        if q == 2:  # written out, as it takes a third of the time
+            pivot = A[1, 1] - A[1, 0] * A[1, 0] / A[0, 0]
             if pivot > 0.0:
-                first, last = np.sqrt(E[i, 0, 0]), np.sqrt(pivot)
-                ratio = E[i, 1, 0] / first
-                x = h[i, 0] / first
-                y = ((h[i, 1] - ratio * x) / last + noise[at + 1]) / last
+                first, last = np.sqrt(A[0, 0]), np.sqrt(pivot)
+                ratio = A[1, 0] / first
+                x = b[0] / first
+                y = ((b[1] - ratio * x) / last + noise[at + 1]) / last
                 rows[at] = (x + noise[at] - ratio * y) / first
                 rows[at + 1] = y
                 continue
-        draw(E[i], h[i], noise[at : at + r], spare)
-        for a in range(r):
-            rows[at + a] = h[i, a]
+        draw(A, b, noise[at : at + q], spare)
+        for a in range(q):
+            rows[at + a] = b[a]
 
 
 # Groups: the modes before the last two.
@@ -346,7 +370,7 @@ def redraw_prefixes(
                     M[j, a, c] += S[a, k, c] * V[j, k]
     E, h = np.empty((1, P, P)), np.empty((1, P))
     y, column = np.empty(P), np.empty(P, dtype=np.int64)
-    start, first = 0, 0
+    start, first, row = 0, 0, 0
     for mode in range(dims.shape[1] - 2):
         p, q = dims[0, mode], dims[1, mode]
         A, b = np.zeros((p, q, q)), np.zeros((p, q))
@@ -358,9 +382,11 @@ def redraw_prefixes(
             leave_out(tree.prefixes[g], dims, rows, mode, y, column)
             i = tree.prefixes[g, mode]
             add_group(E[0], h[0], y, column, A[i], b[i])
-        draw_rows(A, b, tau, prior.precision[first : first + q], prior.rows, noise, start, rows)
+        columns, weight = prior.precision[first : first + q], prior.weight[row : row + p]
+        draw_rows(A, b, tau, dims[2, mode], columns, weight, prior.rows, noise, start, rows)
         start += p * q
         first += q
+        row += p
 
 
 @kernel
@@ -368,10 +394,12 @@ def redraw_second(
     tree: Tree,
     sums: Sums,
     static: Static,
+    constant: int,
     M: Floats,
     V: Floats,
     start: int,
     first: int,
+    row: int,
     offset: float,
     tau: float,
     prior: Prior,
@@ -385,18 +413,21 @@ def redraw_second(
         for f in range(tree.groups[g], tree.groups[g + 1]):
             j = tree.seconds[f]
             add_fibre(sums, f, offset, M, g, r, s, E, h, j)
-    draw_rows(E, h, tau, prior.precision[first : first + r], prior.rows, noise, start, rows)
+    columns, weight = prior.precision[first : first + r], prior.weight[row : row + len(V)]
+    draw_rows(E, h, tau, constant, columns, weight, prior.rows, noise, start, rows)
 
 
 @kernel
 def redraw_last(
     tree: Tree,
     static: Static,
+    constant: int,
     M: Floats,
     V: Floats,
     W: Floats,
     start: int,
     first: int,
+    row: int,
     offset: float,
     tau: float,
     prior: Prior,
@@ -420,7 +451,8 @@ def redraw_last(
                     h[k, a] += Y * z[a]
                     for e in range(a + 1):
                         E[k, a, e] += N * z[a] * z[e]
-    draw_rows(E, h, tau, prior.precision[first : first + s], prior.rows, noise, start, rows)
+    columns, weight = prior.precision[first : first + s], prior.weight[row : row + len(W)]
+    draw_rows(E, h, tau, constant, columns, weight, prior.rows, noise, start, rows)
 
 
 @kernel
@@ -473,30 +505,46 @@ def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floa
 
 
 @kernel
-def redraw_core(core: Floats, numbers: Floats, flags: int, mean: Floats, noise: Floats, A: Floats, b: Floats) -> None:
+def redraw_core(core: Floats, numbers: Floats, flags: int, prior: Prior, noise: Floats, A: Floats, b: Floats) -> None:
     """Redraw offset and core, or the core alone, given their equations."""
     fixed = 0 if flags & FREE else 1
     tau, size = 1.0 / numbers[VARIANCE], len(b) - fixed
     L, x = np.empty((size, size)), np.empty(size)
     for i in range(size):
-        precision, centre = numbers[CORE_PRECISION], mean[i + fixed - 1]
-        if i + fixed == 0:
-            precision, centre = numbers[OFFSET_PRECISION], 0.0
+        entry = i + fixed - 1
+        kind = CONSTANT if entry < 0 else prior.kind[entry]
+        if kind == ABSENT:
+            for k in range(i):
+                L[i, k] = 0.0
+            L[i, i], x[i] = 1.0, 0.0
+            continue
+        precision = numbers[OFFSET_PRECISION] if kind == CONSTANT else prior.gammas[kind]
+        centre = 0.0 if entry < 0 else prior.core[entry]
         for k in range(i + 1):
             L[i, k] = tau * A[i + fixed, k + fixed]
+            if k + fixed > 0 and prior.kind[k + fixed - 1] == ABSENT:
+                L[i, k] = 0.0
         L[i, i] += precision
         x[i] = tau * b[i + fixed] + precision * centre
     draw(L, x, noise[fixed:], np.empty((size + 4, size)))
     if not fixed:
         numbers[OFFSET] = (numbers[CENTRE] + x[0]) - numbers[CENTRE]  # rounded as it is between two calls
-    core[:] = x[1 - fixed :]
+    for i in range(len(core)):
+        core[i] = 0.0 if prior.kind[i] == ABSENT else x[i + 1 - fixed]
 
 
 @kernel
-def redraw_scales(core: Floats, numbers: Floats, flags: int, gammas: Floats, A: Floats, b: Floats) -> None:
-    """Redraw the precision of the core's prior and the noise variance, given standard gamma variates."""
+def redraw_scales(
+    core: Floats, numbers: Floats, flags: int, prior: Prior, gammas: Floats, A: Floats, b: Floats
+) -> None:
+    """Redraw the precisions of the core's prior and the noise variance, given standard gamma variates."""
     if flags & LEARN_GAMMA:
-        numbers[CORE_PRECISION] = 2.0 * gammas[0] / (numbers[SCALE] ** 2 + (core * core).sum())
+        for k in range(len(prior.gammas)):
+            squares = 0.0
+            for i in range(len(core)):
+                if prior.kind[i] == k:
+                    squares += core[i] * core[i]
+            prior.gammas[k] = 2.0 * gammas[k] / (numbers[SCALE] ** 2 + squares)
     if flags & LEARN_NOISE:
         offset = numbers[OFFSET]
         errors = numbers[SQUARES] + offset * (offset * A[0, 0] - 2.0 * b[0])
@@ -505,7 +553,7 @@ def redraw_scales(core: Floats, numbers: Floats, flags: int, gammas: Floats, A: 
             for k in range(1, i):
                 x += A[i, k] * core[k - 1]
             errors += core[i - 1] * (2.0 * x + A[i, i] * core[i - 1])
-        numbers[VARIANCE] = (numbers[NOISE_RATE] + max(errors, 0.0) / 2.0) / gammas[1]
+        numbers[VARIANCE] = (numbers[NOISE_RATE] + max(errors, 0.0) / 2.0) / gammas[-1]
 
 
 @kernel
@@ -527,9 +575,10 @@ def sweeps(
 ) -> None:
     """Sweep as often as there are lines of ``noise``, changing ``rows``, ``core`` and ``numbers`` in place.
 
-    A line of ``noise`` holds standard normal variates for all rows, then for offset and core; a line of ``gammas`` two
-    standard gamma variates. The lines of ``kept`` take rows, core and offset as they are after equal shares of the
-    sweeps. One mode alone gets a second, of a single level whose row stays 1.
+    A line of ``noise`` holds standard normal variates for all rows, then for offset and core; a line of ``gammas``
+    standard gamma variates for the core's precisions, then for the noise. The lines of ``kept`` take rows, core and
+    offset as they are after equal shares of the sweeps. One mode alone gets a second, of a single level whose row
+    stays 1.
     """
     tree = grow(order, cells, precision, target, numbers[CENTRE])
     d = dims.shape[1]
@@ -545,7 +594,7 @@ def sweeps(
     f = len(tree.seconds)
     sums = Sums(np.empty(f), np.empty((f, s)), np.empty((f, s, s)), np.empty(f), np.empty((f, s)))
     A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
-    ranks = len(prior.precision)
+    ranks, levels = len(prior.precision), len(prior.weight)
     sum_fibres(tree, W, static, sums)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
@@ -553,12 +602,14 @@ def sweeps(
         join_prefixes(tree, dims, rows, X)
         multiply(X, S, static, M)
         if d > 1:
-            redraw_second(tree, sums, static, M, V, second, ranks - r - s, offset, tau, prior, noise[t], rows)
-        redraw_last(tree, static, M, V, W, third, ranks - s, offset, tau, prior, noise[t], rows)
+            constant, first, row = dims[2, d - 2], ranks - r - s, levels - len(V) - len(W)
+            redraw_second(tree, sums, static, constant, M, V, second, first, row, offset, tau, prior, noise[t], rows)
+        constant, first, row = dims[2, d - 1], ranks - s, levels - len(W)
+        redraw_last(tree, static, constant, M, V, W, third, first, row, offset, tau, prior, noise[t], rows)
         sum_fibres(tree, W, static, sums)
         set_up_core(tree, sums, static, X, V, A, b)
-        redraw_core(core, numbers, flags, prior.core, noise[t, len(rows) :], A, b)
-        redraw_scales(core, numbers, flags, gammas[t], A, b)
+        redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)
+        redraw_scales(core, numbers, flags, prior, gammas[t], A, b)
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):
             at = (t + 1) * len(kept) // len(noise) - 1
             kept[at, : len(rows)] = rows
@@ -576,3 +627,28 @@ def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
                 M[g, a, c] = 0.0
                 for k in range(P):
                     M[g, a, c] += S[k, a, c] * X[g, k]
+
+
+@kernel
+def values_of_lines(lines: Floats, dims: Ints, cell: Ints) -> Floats:
+    """Return the values at a cell of models whose numbers are ``lines`` (m, rows + core + 1), shape (m,)."""
+    m, d, size, rows = len(lines), len(cell), 1, 0
+    for j in range(d):
+        size *= dims[1, j]
+        rows += dims[0, j] * dims[1, j]
+    values, x = np.empty(m), np.empty(size)
+    for t in range(m):
+        x[:] = lines[t, rows : rows + size]
+        left, start = size, 0
+        for j in range(d):
+            r = dims[1, j]
+            left //= r
+            at = start + cell[j] * r
+            for q in range(left):
+                total = 0.0
+                for a in range(r):
+                    total += lines[t, at + a] * x[a * left + q]
+                x[q] = total
+            start += dims[0, j] * r
+        values[t] = lines[t, -1] + x[0]
+    return values

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,8 @@ from scipy.special import expit, logit
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
-from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
-
-if TYPE_CHECKING:
-    from tensorbandits.tensor.sweep import Model
 
 _SCALE = 1.0  # of log-odds in the prior: rates of a campaign differ by a factor of 3 or so
 
@@ -32,6 +29,7 @@ class Clicks:
     """
 
     variance: float = 1.0
+    weights: Weights = field(default_factory=Weights, compare=False, repr=False)
     learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
     allowed: ClassVar[str] = "0 and 1, and with trials=n a whole number from 0 to n"
@@ -53,20 +51,18 @@ class Clicks:
         self,
         ledger: Ledger,
         units: Units,
-        model: Model,
+        values: Floats,
         rng: np.random.Generator,
         *,
         weight: float = 1.0,
-        temperature: float = 1.0,
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
-        omega = temperature * draw_weights(weight / temperature * ledger.counts, model.at(ledger.cells), rng)
+        omega = self.weights.redraw(weight * ledger.counts, values, rng)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+    def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""
-        values = model.at(ledger.cells)
         rates = expit(values)
         information = ledger.counts * np.maximum(rates * (1.0 - rates), self.information(ledger))
         return Observations.towards(ledger, units, values, ledger.totals - ledger.counts * rates, information)
@@ -106,13 +102,17 @@ class Clicks:
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""
         return float((ledger.totals * values - ledger.counts * np.logaddexp(0.0, values)).sum())
 
+    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+        """Return the log probabilities of so many clicks."""
+        return np.asarray(total * values - count * np.logaddexp(0.0, values))
+
     def state(self) -> dict[str, Any]:
-        """Return nothing: a likelihood of clicks has no parameters."""
-        return {}
+        """Return the Polya-Gamma variates: there are no parameters."""
+        return {"weights": self.weights.state()}
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """Return the likelihood that :meth:`state` described."""
-        return type(self)()
+        return type(self)(weights=Weights.from_state(state["weights"]))
 
 
 def _shrunk_rates(ledger: Ledger) -> Floats:

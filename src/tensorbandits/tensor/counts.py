@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from tensorbandits.checks import check_array, check_positive
+from tensorbandits.checks import check_array, check_count, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
-from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
-
-if TYPE_CHECKING:
-    from tensorbandits.tensor.sweep import Model
 
 _SCALE = 1.0  # of logarithms of means in the prior
 _SPREAD = 2.0  # scale of the Cauchy prior of log r, about 0
@@ -31,6 +28,7 @@ _SMALLEST = 0.01  # dispersion
 _LARGEST = 100.0  # dispersion, in units of the largest mean: beyond, counts are Poisson and a chain only gets slower
 _STEPS = (0.02, 2.0)  # of the proposals of log r, drawn in between on a logarithmic scale
 _MOST = 1e15  # reward: not every larger float is a whole number
+_OFTEN = 500  # with more cells the dispersion does not move in every sweep
 _HIGHEST = 230.0  # value: rewards beyond e^230 are none
 
 
@@ -45,6 +43,8 @@ class Counts:
 
     dispersion: float = 1.0
     variance: float = 1.0
+    weights: Weights = field(default_factory=Weights, compare=False, repr=False)
+    calls: int = field(default=0, compare=False, repr=False)  # of observe
     learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
     allowed: ClassVar[str] = "whole numbers from 0 to 1e15"
@@ -65,26 +65,27 @@ class Counts:
         self,
         ledger: Ledger,
         units: Units,
-        model: Model,
+        values: Floats,
         rng: np.random.Generator,
         *,
         weight: float = 1.0,
-        temperature: float = 1.0,
     ) -> Observations:
         """Redraw the dispersion; return a Polya-Gamma precision and a target per cell, given the present draw."""
-        values = np.minimum(model.at(ledger.cells), _HIGHEST)
-        self._redraw(ledger, units, values, rng, weight / temperature)
+        values = np.minimum(values, _HIGHEST)
+        if self.calls % (1 + len(ledger) // _OFTEN) == 0:  # then all variates are redrawn
+            self._redraw(ledger, units, values, rng, weight)
+        self.calls += 1
         # The law of a sum is e^(Y z) / (1 + e^z)^(Y + rN) in z = x - log r.
         r, log_r = self.dispersion, math.log(self.dispersion)
         N, Y = weight * ledger.counts, weight * ledger.totals
-        omega = temperature * draw_weights((Y + r * N) / temperature, values - log_r, rng)
+        omega = self.weights.redraw(Y + r * N, values - log_r, rng)
         target = (Y - r * N) / 2.0 + omega * log_r
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+    def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode, at the dispersion that squares within cells suggest."""
         self.dispersion = r = estimate_dispersion(ledger)
-        values = np.minimum(model.at(ledger.cells), _HIGHEST)
+        values = np.minimum(values, _HIGHEST)
         means = np.exp(values)
         share = r / (means + r)
         information = ledger.counts * np.maximum(means * share, self.information(ledger))
@@ -152,14 +153,23 @@ class Counts:
         squares = _shapes(ledger)[more] * (np.log(expected) + ledger.within[more] / expected)
         return float(sums.sum() - squares.sum())
 
+    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+        """Return the log densities of the sum of the counts."""
+        r = self.dispersion
+        above = np.logaddexp(values, math.log(r))
+        own = gammaln(total + r * count) - gammaln(r * count) + r * count * math.log(r)
+        return np.asarray(own + total * (values - above) - r * count * above)
+
     def state(self) -> dict[str, Any]:
         """Return the likelihood as plain numbers."""
-        return {"dispersion": self.dispersion}
+        return {"dispersion": self.dispersion, "weights": self.weights.state(), "calls": self.calls}
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """Return the likelihood that :meth:`state` described."""
         given = check_array(state["dispersion"], "the dispersion", ()).item()
-        return type(self)(check_positive(given, "the dispersion"))
+        calls = check_count(state["calls"], "the calls of a likelihood", 0)
+        weights = Weights.from_state(state["weights"])
+        return type(self)(check_positive(given, "the dispersion"), weights=weights, calls=calls)
 
 
 def estimate_dispersion(ledger: Ledger) -> float:

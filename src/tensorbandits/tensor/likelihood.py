@@ -21,9 +21,10 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:
-    from tensorbandits.tensor.sweep import Model
+    pass
 
-NOISE_SHAPE = 0.5
+NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unknowns must not pass for exact ones
+NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
@@ -141,20 +142,18 @@ class Likelihood(Protocol):
         self,
         ledger: Ledger,
         units: Units,
-        model: Model,
+        values: Floats,
         rng: np.random.Generator,
         *,
         weight: float = 1.0,
-        temperature: float = 1.0,
     ) -> Observations:
         """Redraw its own parameters, and return what the next sweep is fitted to, given the present draw.
 
-        Rewards count ``weight`` times. A sweep whose normal variates are multiplied by the root of a ``temperature``
-        must be given that too, so that it samples the posterior to the power of its inverse.
+        Rewards count ``weight`` times.
         """
         ...
 
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+    def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what the next solve is fitted to, on its way to the mode, with nothing drawn."""
         ...
 
@@ -194,6 +193,13 @@ class Likelihood(Protocol):
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
         ...
 
+    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+        """Return the log density of ``count`` rewards that add up to ``total``, at each of some values of their cell.
+
+        It is up to a constant of these rewards. ``variance`` is that of a single reward, where it is a parameter.
+        """
+        ...
+
     def state(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
         ...
@@ -221,7 +227,7 @@ class Gaussian:
         """Return the likelihood with a variance that is known, or drawn from its prior."""
         if not self.learned:
             return type(self)(self.variance, learned=False)
-        return type(self)(NOISE_SHAPE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
+        return type(self)(NOISE_RATE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
 
     def units(self, ledger: Ledger) -> Units:
         """Return the centre and the scale of the rewards."""
@@ -231,16 +237,15 @@ class Gaussian:
         self,
         ledger: Ledger,
         units: Units,
-        model: Model,
+        values: Floats,
         rng: np.random.Generator,
         *,
         weight: float = 1.0,
-        temperature: float = 1.0,
     ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
-        return self.expect(ledger, units, model).times(weight)
+        return self.expect(ledger, units, values).times(weight)
 
-    def expect(self, ledger: Ledger, units: Units, model: Model) -> Observations:
+    def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return counts and sums of rewards."""
         return Observations.of(ledger, ledger.totals, units.centre, units.squares)
 
@@ -272,6 +277,11 @@ class Gaussian:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
         squares = ledger.within.sum() + (ledger.counts * (values - ledger.means) ** 2).sum()
         return -0.5 * (ledger.rounds * math.log(self.variance) + float(squares) / self.variance)
+
+    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+        """Return the log densities of the mean of the rewards."""
+        gap = total / count - values
+        return np.asarray(-0.5 * count * (math.log(variance) + gap * gap / variance))
 
     def state(self) -> dict[str, Any]:
         """Return the likelihood as plain numbers."""

@@ -7,12 +7,58 @@ density in ``x`` of precision ``omega``; and given ``x`` the law of ``omega`` is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
 import numpy as np
 
+from tensorbandits.checks import check_array, check_count
 from tensorbandits.tensor.tucker import Floats
 
 _FAR = 12.0  # a tilt beyond which the law is the inverse Gaussian one but for e^-12, and the package's draws go wrong
+_FEW, _SHARES = 256, 8  # cells whose variates are redrawn at least, and as a share of all
 _SLIGHT = 0.01  # a shape below which the package draws nothing; the mean stands for what counts so little
+
+
+@dataclass
+class Weights:
+    """One variate per cell, kept from sweep to sweep, of which a share is redrawn each time.
+
+    Where the shape ``h`` has changed, because the cell has new rewards or they count otherwise, it is always redrawn.
+    Given the tensor the variates are independent, so any order of redrawing them leaves their law alone.
+    """
+
+    h: Floats = field(default_factory=lambda: np.zeros(0))
+    omega: Floats = field(default_factory=lambda: np.zeros(0))
+    turn: int = 0
+
+    def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
+        """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,)."""
+        n, before = len(h), len(self.h)
+        due = np.ones(n, dtype=bool)
+        due[:before] = self.h[:n] != h[:before]
+        share = max(_FEW, n // _SHARES)
+        if share < n:
+            due[(self.turn + np.arange(share)) % n] = True
+            self.turn = (self.turn + share) % n
+        else:
+            due[:] = True
+        self.omega = np.concatenate([self.omega[:n], np.zeros(n - min(before, n))])
+        self.omega[due] = draw_weights(h[due], tilt[due], rng)
+        self.h = h.copy()
+        return self.omega
+
+    def state(self) -> dict[str, Any]:
+        """Return the variates as plain arrays."""
+        return {"h": self.h.copy(), "omega": self.omega.copy(), "turn": self.turn}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return what :meth:`state` described."""
+        h = check_array(state["h"], "the shapes of the weights", (len(state["h"]),))
+        omega = check_array(state["omega"], "the weights", h.shape)
+        return cls(h.copy(), omega.copy(), check_count(state["turn"], "the turn of the weights", 0))
 
 
 def draw_weights(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:

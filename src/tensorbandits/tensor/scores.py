@@ -234,9 +234,8 @@ class _Learner:
         share = min(1.0, _MOST_WORK / (len(train) * (settle + _DRAWS * _SWEEPS)))
         between = max(1, round(share * _SWEEPS))
         draws = max(_FEWEST, round(share * _DRAWS * _SWEEPS / between))
-        learn = self.chain.likelihood.learned
-        self.chain.sweep(train, units, self.rng, sweeps=max(_FEWEST, round(share * settle)), learn_noise=learn)
-        lines = self.chain.sweep(train, units, self.rng, sweeps=draws * between, learn_noise=learn, keep=draws)
+        self.chain.sweep(train, units, self.rng, sweeps=max(_FEWEST, round(share * settle)))
+        lines = self.chain.sweep(train, units, self.rng, sweeps=draws * between, keep=draws)
         return np.asarray(np.mean([self._rewards(line) for line in lines], axis=0))
 
     def _start(self, shape: Cell, units: Units) -> Chain:

@@ -2,10 +2,12 @@
 
 A model is fitted block by block to rewards ``y`` of observed cells, whose variance about the tensor is ``variance``::
 
-    sum (y - offset - X[cell])^2 / variance + sum_j ||(U_j - M_j) diag(precision_j)^(1/2)||^2
-        + core_precision ||S - S_0||^2 + offset_precision (offset - offset_0)^2
+    sum (y - offset - X[cell])^2 / variance + sum_j ||diag(weight_j)^(1/2) (U_j - M_j) diag(precision_j)^(1/2)||^2
+        + sum_k gamma_k ||S_k - S_0k||^2 + offset_precision (offset - offset_0)^2
 
-Each block has an exact minimum given the rest, and with standard normal noise an exact draw from its conditional law.
+with ``S_k`` the entries of the core that are of one kind; all are of the same, but for an affine model, where the kind
+is the order of the interaction. Each block has an exact minimum given the rest, and with standard normal noise an exact
+draw from its conditional law.
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ _LARGEST = 1e120  # number of a model; those of larger ones multiply to what no 
 class Model:
     """A Tucker tensor plus a constant, as flat arrays that a sweep changes in place.
 
-    ``rows`` joins all factors, raveled, mode after mode; ``core`` is raveled too.
+    ``rows`` joins all factors, raveled, mode after mode; ``core`` is raveled too. Of an ``affine`` model the first
+    column of every factor is 1 and stays so; the rank counts it.
 
     >>> model = Model((2, 3), (1, 1), np.ones(5), np.array([2.0]), offset=0.5)
     >>> model.tensor().full().tolist()
     [[2.5, 2.5, 2.5], [2.5, 2.5, 2.5]]
     """
 
-    def __init__(self, shape: Cell, rank: Cell, rows: Floats, core: Floats, offset: float = 0.0) -> None:
-        self.shape, self.rank = shape, rank
-        self.dims: Ints = np.array([shape, rank], dtype=np.int64)
+    def __init__(
+        self, shape: Cell, rank: Cell, rows: Floats, core: Floats, offset: float = 0.0, *, affine: bool = False
+    ) -> None:
+        self.shape, self.rank, self.affine = shape, rank, affine
+        self.dims: Ints = np.array([shape, rank, [int(affine)] * len(rank)], dtype=np.int64)
         self.rows, self.core, self.offset = rows, core, offset
         # The compiler writes out the short loops when it knows the ranks. It does so for rank 2 in up to four modes,
         # the commonest case; the code for all other ranks is compiled once.
@@ -68,7 +73,7 @@ class Model:
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""
         split = len(self.rows)
-        return Model(self.shape, self.rank, line[:split], line[split:-1], float(line[-1]))
+        return Model(self.shape, self.rank, line[:split], line[split:-1], float(line[-1]), affine=self.affine)
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
         """Return the allowed cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
@@ -85,7 +90,7 @@ class Model:
         return {"core": tensor.core, "offset": tensor.offset, "factors": factors}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, *, affine: bool = False) -> Self:
         """Return the model that :meth:`state` described, which must be of this shape and rank."""
         rows = [
             check_array(state["factors"][str(j)], f"factor {j}", size, largest=_LARGEST).ravel()
@@ -93,7 +98,7 @@ class Model:
         ]
         core = check_array(state["core"], "the core", rank, largest=_LARGEST).ravel()
         offset = check_array(state["offset"], "the offset", (), largest=_LARGEST).item()
-        return cls(shape, rank, np.concatenate(rows), core, offset)
+        return cls(shape, rank, np.concatenate(rows), core, offset, affine=affine)
 
     def grown(self, fresh: Sequence[Floats]) -> Model:
         """Return a model whose modes have more levels, with the rows ``fresh[j]`` (new levels, r_j) of theirs.
@@ -103,51 +108,68 @@ class Model:
         """
         factors = [np.vstack([U, more]) for U, more in zip(self._split(self.rows), fresh, strict=True)]
         shape = tuple(len(U) for U in factors)
-        return Model(shape, self.rank, np.concatenate([U.ravel() for U in factors]), self.core.copy(), self.offset)
+        rows = np.concatenate([U.ravel() for U in factors])
+        return Model(shape, self.rank, rows, self.core.copy(), self.offset, affine=self.affine)
+
+
+class Prior(NamedTuple):
+    """The prior means of rows, core and offset, and what their precisions are made of.
+
+    That of an entry of a row is the ``precision`` (sum r_j) of its column times the ``weight`` (sum p_j) of the row;
+    that of an entry of the core is the one of its ``kind`` (R,) in ``gammas``, which a sweep may redraw in place. Of
+    kind -1 is the constant of an affine model, whose precision is the offset's; one of kind -2 stays 0.
+    """
+
+    rows: Floats
+    core: Floats
+    offset: float
+    precision: Floats
+    weight: Floats
+    kind: Ints
+    gammas: Floats
 
 
 class Learn(NamedTuple):
-    """What a sampler needs to redraw the precision of the core's prior and, unless ``None``, the noise variance."""
+    """What a sampler needs to redraw the precisions of the core's prior and, unless ``None``, the noise variance."""
 
-    scale: float  # of the rewards: the rate of the core's precision is scale^2 / 2
+    scale: float  # of the rewards: the rate of the core's precisions is scale^2 / 2
     noise_rate: float | None
 
 
 def sweep(
     model: Model,
-    prior: Model,
-    precision: Floats,
+    prior: Prior,
     observations: Observations,
     noise: Floats,
     *,
     variance: float,
-    core_precision: float,
     offset_precision: float | None,
     learn: Learn | None = None,
     gammas: Floats | None = None,
     keep: int = 0,
-) -> tuple[float, float, Floats]:
+) -> tuple[float, Floats]:
     """Sweep a model over observations, in place, once per line of ``noise`` (sweeps, sum p_j r_j + 1 + R).
 
-    ``prior`` holds the means of all blocks, ``precision`` (sum r_j) the prior precision of each column of each factor.
-    The observations are about the prior's offset or, with ``offset_precision=None``, about the model's, which then
-    stays where it is. Noise of zeros solves for each block, standard normal noise draws it. To ``learn`` takes a line
-    of two standard ``gammas`` a sweep. Returns the precision of the core and the variance, and the model's numbers
-    (rows, core, offset) after each of ``keep`` shares of the sweeps.
+    The observations are about the prior's offset or, if the model is affine or ``offset_precision`` is ``None``, about
+    the model's, which then stays where it is. Noise of zeros solves for each block, standard normal noise draws it. To
+    ``learn`` takes a line of standard ``gammas`` a sweep, one for each of the core's precisions, which are changed in
+    place, and one for the noise. Returns the variance, and the model's numbers (rows, core, offset) after each of
+    ``keep`` shares of the sweeps.
     """
     from tensorbandits.tensor import _sweep_kernels as k
 
-    free = offset_precision is not None
+    free = offset_precision is not None and not model.affine
     centre = observations.centre
     scale, rate = learn or (0.0, None)
     flags = k.FREE * free | k.LEARN_GAMMA * (learn is not None) | k.LEARN_NOISE * (rate is not None)
-    start = [model.offset - centre, core_precision, variance, offset_precision or 0.0, centre, scale]
+    start = [model.offset - centre, variance, offset_precision or 0.0, centre, scale]
     numbers = np.array([*start, observations.squares, rate or 0.0])
     kept = np.empty((keep, len(model.rows) + len(model.core) + 1))
     k.sweeps(
         *(*observations[:4], model.dims, model.static, model.rows, model.core, numbers),
-        *(k.Prior(prior.rows, prior.core, precision), noise, np.zeros((len(noise), 2)) if gammas is None else gammas),
+        k.Prior(prior.rows, prior.core, prior.precision, prior.weight, prior.kind, prior.gammas),
+        *(noise, np.zeros((len(noise), 1 + len(prior.gammas))) if gammas is None else gammas),
         *(flags, kept),
     )
     model.offset = centre + float(numbers[k.OFFSET])
-    return float(numbers[k.CORE_PRECISION]), float(numbers[k.VARIANCE]), kept
+    return float(numbers[k.VARIANCE]), kept

@@ -1,0 +1,243 @@
+"""Structures side by side: which kind and rank of tensor the rewards speak for, while they come in.
+
+Each structure has a chain of its own over the same ledger. A reward first scores every structure by the density that
+its recent draws gave it on average, and then all learn from it. A decision draws a structure with probability
+proportional to the product of its scores, which is its posterior probability as far as the draws know it; or, now and
+then, any of them, so that one that was written off can show that it predicts better after all. Older scores fade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast, get_args
+
+import numpy as np
+
+from tensorbandits.checks import Cell, Rank, check_array, check_count, resolve_rank
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.approximate import core_refusal, sampling_rank
+from tensorbandits.tensor.gibbs import Chain, Structure
+from tensorbandits.tensor.likelihood import Likelihood, Units
+from tensorbandits.tensor.residual import Residual
+from tensorbandits.tensor.sweep import Model
+from tensorbandits.tensor.tempering import RUNGS, Ladder
+from tensorbandits.tensor.tucker import Floats
+
+_AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
+_AUTO_CORE = 100  # entries; of more, a decision takes long
+_RECENT = 16  # draws over which a prediction is averaged
+_LADDER = 1000.0  # the ladder steps with every reward at first, then each time when there are 1 / 1000 more
+
+
+class Candidate(NamedTuple):
+    """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before."""
+
+    structure: Structure
+    rank: Cell
+    decay: float = 1.0
+
+    def numbers(self, shape: Cell) -> int:
+        """How many numbers such a tensor has.
+
+        >>> Candidate("affine", (1, 1)).numbers((3, 2))
+        10
+        """
+        entries = sum(p * r for p, r in zip(shape, self.rank, strict=True))
+        return entries + 1 + math.prod(r + (self.structure != "tucker") for r in self.rank)
+
+
+def check_structure(structure: Any) -> Structure | None:
+    """Return the structure, or ``None``, if it is one."""
+    if structure is None or structure in get_args(Structure):
+        return cast("Structure | None", structure)
+    allowed = ", ".join(map(repr, get_args(Structure)))
+    raise ValueError(f"structure is {structure!r}; allowed are {allowed}, and None, which leaves it open")
+
+
+def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: float | None = None) -> list[Candidate]:
+    """Return the structures to consider: the one that was told, or a few of low and one of higher rank.
+
+    >>> candidates(2, None, (5, 5))
+    [Candidate(structure='tucker', rank=(2, 2), decay=1.0)]
+    >>> [one.rank for one in candidates("auto", None, (5, 5, 2))]
+    [(2, 2, 2), (3, 3, 2)]
+    """
+    if structure == "additive":
+        if not isinstance(rank, str) and resolve_rank(rank, shape) != (1,) * len(shape):
+            raise ValueError(f'rank is {rank!r}; structure "additive" has main effects only: leave the rank out')
+        return [Candidate("additive", _columns(1, "additive", shape))]
+    kind = structure or "tucker"
+    if not isinstance(rank, str):
+        return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
+    resolve_rank(rank, shape)  # refuses any other word
+    small = [(r, own) for r, own in _AUTO if math.prod(min(r + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
+    found = [Candidate(kind, _columns(r, kind, shape), decay or own) for r, own in small or [(1, 1.0)]]
+    distinct = {one.rank: one for one in reversed(found)}
+    return list(reversed(distinct.values()))
+
+
+def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
+    """Return the free columns of each mode; an affine factor has one more, so that one fewer makes sense."""
+    if structure == "tucker":
+        return sampling_rank(rank, shape)
+    most = tuple(size - 1 for size in shape)
+    if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 1:
+        ranks: Cell = tuple(min(rank, size) for size in most)
+    else:
+        resolved = resolve_rank(rank, shape)
+        assert resolved is not None
+        ranks = resolved
+        for mode, (r, size) in enumerate(zip(ranks, most, strict=True)):
+            if r > max(size, 1):
+                raise ValueError(
+                    f"the rank of mode {mode} is {r}; beside a constant column its {size + 1} levels allow at most "
+                    f"{max(size, 1)}"
+                )
+        ranks = tuple(min(r, size) for r, size in zip(ranks, most, strict=True))
+    if (why := core_refusal(tuple(r + 1 for r in ranks))) is not None:
+        raise ValueError(why)
+    return ranks
+
+
+class Sampler:
+    """The chain of one structure, hotter ones that help it, its recent draws, and how well these predicted."""
+
+    def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood) -> None:
+        self.shape, self.candidate, self._likelihood = shape, candidate, likelihood
+        self.chain: Chain | None = None
+        self.ladder = Ladder(self.start, candidate.numbers(shape))
+        self.ladder_due = float(candidate.numbers(shape))  # rewards at which it steps; fewer settle nothing
+        self.recent: Floats = np.zeros((0, 0))  # rows, core and offset of one draw in each line
+        self.draws = 0  # kept so far
+        self.score = 0.0
+        self.credit = 0.0  # sweeps that are due
+
+    def start(self, units: Units, rng: np.random.Generator) -> Chain:
+        """Return a chain drawn from the prior."""
+        structure, rank, decay = self.candidate
+        return Chain.from_prior(
+            self.shape, rank, units, rng, structure=structure, likelihood=self._likelihood, decay=decay
+        )
+
+    def begin(self, units: Units, rng: np.random.Generator) -> None:
+        """Start from the prior."""
+        self.chain = self.start(units, rng)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the recent draws."""
+        self.draws = 0
+
+    def sweep(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
+        """Redraw all of the chain, some times."""
+        assert self.chain is not None
+        self.chain.sweep(ledger, units, rng, sweeps=sweeps, weight=weight)
+        self._keep()
+
+    def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
+        """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
+        received = ledger.received
+        if received >= self.ladder_due:
+            for _ in range(min(sweeps, 4 * RUNGS)):
+                assert self.chain is not None
+                some = math.ceil(sweeps / (4 * RUNGS))
+                self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
+            self.ladder_due = received + max(1.0, ledger.rounds / _LADDER)
+
+    def allow_residual(self, units: Units) -> None:
+        """Let observed cells deviate from the tensor from now on."""
+        for chain in (self.chain, *self.ladder.chains):
+            if chain is not None and chain.residual is None:
+                chain.residual = Residual.start(units)
+
+    def model(self, ledger: Ledger) -> Model:
+        """Return the model of the last draw."""
+        assert self.chain is not None
+        residual = self.chain.residual
+        return self.chain.model if residual is None else residual.model(self.chain.model, ledger)
+
+    def recall(self, ledger: Ledger, rng: np.random.Generator) -> Model:
+        """Return the model of one of the recent draws."""
+        assert self.chain is not None
+        if self.chain.residual is not None:
+            return self.model(ledger)
+        return self.chain.model.with_numbers(self.recent[rng.integers(min(self.draws, _RECENT))].copy())
+
+    def more(
+        self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, draws: int, weight: float
+    ) -> Iterator[Model]:
+        """Yield the models of further draws, with so many sweeps before each."""
+        assert self.chain is not None
+        for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
+            self._put(line)
+            yield self.chain.model.with_numbers(line)
+
+    def _keep(self) -> None:
+        """Put the draw among the recent ones."""
+        assert self.chain is not None
+        model = self.chain.model
+        self._put(np.concatenate([model.rows, model.core, [model.offset]]))
+
+    def _put(self, line: Floats) -> None:
+        if not len(self.recent):
+            self.recent = np.zeros((_RECENT, len(line)))
+        self.recent[self.draws % _RECENT] = line
+        self.draws += 1
+
+    def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
+        """Return the log of the mean density of new rewards over the recent draws, if their noise has a variance.
+
+        It is the same variance for all structures: one that fits too closely would think little of the noise.
+        """
+        from tensorbandits.tensor._sweep_kernels import values_of_lines
+
+        assert self.chain is not None
+        lines = self.recent[: min(self.draws, _RECENT)]
+        values = values_of_lines(lines, self.chain.model.dims, np.array(cell, dtype=np.int64))
+        scores = self.chain.likelihood.log_scores(values, count, total, variance)
+        top = float(scores.max())
+        return top + math.log(float(np.exp(scores - top).mean()))
+
+    def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
+        """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
+        numbers = candidate.numbers(shape)
+        if candidate != self.candidate:
+            self.chain, self.ladder.chains = None, []
+        elif self.chain is not None:
+            self.chain.grow(shape, rng)
+        self.shape, self.candidate = shape, candidate
+        self.ladder.grow(shape, numbers, rng)
+        self.recent, self.draws = np.zeros((0, 0)), 0
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain arrays and numbers."""
+        return {
+            "chain": self.chain.state() if self.chain else {},
+            "ladder": self.ladder.state(),
+            "ladder_due": self.ladder_due,
+            "recent": self.recent.copy(),
+            "draws": self.draws,
+            "score": self.score,
+            "credit": self.credit,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` returned."""
+        self.chain = self._chain_of(state["chain"]) if state["chain"] else None
+        self.ladder.restore(state["ladder"], self._chain_of)
+        self.ladder_due, self.score, self.credit = (
+            check_array(state[name], f"the sampler's {name}", ()).item() for name in ("ladder_due", "score", "credit")
+        )
+        self.draws = check_count(state["draws"], "the sampler's draws", 0)
+        entries = self.candidate.numbers(self.shape) + (self.candidate.structure != "tucker") * sum(self.shape)
+        size = (_RECENT, entries) if len(state["recent"]) else (0, 0)
+        self.recent = check_array(state["recent"], "the recent draws", size).copy()
+        if self.draws and not len(self.recent):
+            raise ValueError(f"there are no recent draws, of {self.draws}")
+
+    def _chain_of(self, state: Mapping[str, Any]) -> Chain:
+        chain = Chain.from_state(state, self.shape, self.candidate.rank, self._likelihood)
+        if chain.structure != self.candidate.structure:
+            raise ValueError(f"the chain is {chain.structure}; the policy's structure is {self.candidate.structure}")
+        return chain

@@ -1,0 +1,95 @@
+"""Parallel tempering: exchanges leave the posterior alone, and a chain that is stuck gets away."""
+
+import numpy as np
+import pytest
+
+from tensorbandits import Ledger
+from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.likelihood import Gaussian
+from tensorbandits.tensor.tempering import RUNGS, Ladder
+
+UNITS = Units(0.0, 1.0)
+
+
+def two_cells():
+    """A 2 x 2 rank-1 tensor of which the diagonal is known well: its factors have either sign, and two sizes fit."""
+    ledger = Ledger((2, 2))
+    for cell, reward in (((0, 0), 2.0), ((1, 1), 2.0), ((0, 1), 1.0)):
+        ledger.add(np.array([cell] * 2), np.full(2, reward))
+    return ledger
+
+
+def start(units, rng):
+    return Chain.from_prior((2, 2), (1, 1), units, rng, likelihood=Gaussian(0.25, learned=False))
+
+
+def posterior_by_importance(ledger, statistic, count=1_000_000):
+    """The mean of a statistic of the tensor's values, from draws of the prior weighted with their likelihoods."""
+    rng = np.random.default_rng(1)
+    u, v = rng.standard_normal((2, count, 2))
+    core = rng.standard_normal(count) / np.sqrt(rng.gamma(0.5, size=count) / 0.5)
+    full = rng.standard_normal(count)[:, None, None] + core[:, None, None] * u[:, :, None] * v[:, None, :]
+    at = full[:, ledger.cells[:, 0], ledger.cells[:, 1]]
+    assert at.shape == (count, 3)
+    log = -(ledger.counts * (at - ledger.means) ** 2).sum(axis=1) / (2 * 0.25)
+    weight = np.exp(log - log.max())
+    return (weight[:, None] * statistic(full)).sum(axis=0) / weight.sum()
+
+
+def best_cells(full):
+    return np.eye(4)[full.reshape(len(full), 4).argmax(axis=1)]
+
+
+def test_exchanges_leave_the_posterior_alone():
+    """Best-cell probabilities of a posterior with several modes, against weighted draws of the prior."""
+    ledger, rng = two_cells(), np.random.default_rng(0)
+    ladder, chain, draws = Ladder(start, 6), start(UNITS, rng), []
+    for _ in range(8_000):
+        chain.sweep(ledger, UNITS, rng, sweeps=1)
+        chain = ladder.step(chain, ledger, UNITS, rng)
+        draws.append(chain.model.tensor().full())
+    found = best_cells(np.array(draws[500:])).mean(axis=0)
+    np.testing.assert_allclose(found, posterior_by_importance(ledger, best_cells), atol=0.04)
+
+
+def test_a_stuck_chain_gets_away():
+    """Started at a fit that is worse by far, and left alone, the chain stays there; with a ladder it does not."""
+    rng = np.random.default_rng(3)
+    shape, rank = (8, 8, 8), (2, 2, 2)
+    units = Units(0.0, 1.0)
+    for seed in range(2):
+        truth = Chain.from_prior(shape, rank, units, np.random.default_rng(seed), likelihood=Gaussian(0.01, False))
+        cells = rng.integers(8, size=(1500, 3))
+        ledger = Ledger(shape)
+        ledger.add(cells, truth.model.at(cells) + 0.1 * rng.standard_normal(len(cells)))
+        level = truth.log_likelihood(ledger)
+
+        def begin(units, rng):
+            return Chain.from_prior(shape, rank, units, rng, likelihood=Gaussian(0.01, learned=False))
+
+        chain = begin(units, rng)
+        ladder = Ladder(begin, 60)
+        for _ in range(1500):
+            chain.sweep(ledger, units, rng, sweeps=1)
+            chain = ladder.step(chain, ledger, units, rng)
+        assert chain.log_likelihood(ledger) > level - 300
+
+
+def test_weights_reach_down_to_as_many_rewards_as_unknowns():
+    weights = Ladder(start, 50).weights(5_000)
+    assert len(weights) == RUNGS + 1
+    assert weights[0] == 1.0
+    assert weights[-1] * 5_000 == pytest.approx(50)
+    assert (Ladder(start, 50).weights(20) == 1.0).all()
+
+
+def test_state_is_refused_where_it_is_no_ladder():
+    ladder = Ladder(start, 6)
+    ladder.step(start(UNITS, np.random.default_rng(0)), two_cells(), UNITS, np.random.default_rng(0))
+    state = ladder.state()
+    again = Ladder(start, 6)
+    again.restore(state, lambda one: Chain.from_state(one, (2, 2), (1, 1), Gaussian(0.25, learned=False)))
+    assert again.state()["turn"] == 1
+    np.testing.assert_array_equal(again.chains[2].model.rows, ladder.chains[2].model.rows)
+    with pytest.raises(ValueError, match="chains"):
+        again.restore({"turn": 9, "chains": {}}, None)
