@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from benchmarks.worlds import Campaign, FullRank, Keywords, OpenData, spread
-from tensorbandits.policies.registry import find
 from tensorbandits.sim.compare import EnvironmentFactory
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
@@ -40,8 +39,6 @@ class Bed:
         kind = {} if self.reward == "gaussian" else {"reward": self.reward}
         structures = {key: key.split("-") for key in MENU}
         found = {OURS: PolicyRecipe("thompson", kind)} | self._others()
-        if "structure" not in find("thompson").settings:
-            return found
         found["additive"] = PolicyRecipe("thompson", {"structure": "additive"} | kind)
         found |= {
             key: PolicyRecipe("thompson", {"structure": structure, "rank": int(rank)} | kind)
