@@ -70,6 +70,7 @@ class Policy(ABC):
 
     learns: ClassVar[bool] = False  # whether learning is apart from deciding
     state_version: ClassVar[int] = 1  # of what `_state` returns
+    older_versions: ClassVar[tuple[int, ...]] = ()  # that `_upgraded` reads
     _kinds: ClassVar[dict[str, type[Policy]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -159,6 +160,11 @@ class Policy(ABC):
 
     def _restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Take back what ``_state`` returned, and refuse what it cannot have returned."""
+
+    @classmethod
+    def _upgraded(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the whole state of an older version as this one would have written it."""
+        return state
 
     @abstractmethod
     def _best(self, query: Query) -> Cell:

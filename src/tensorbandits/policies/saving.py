@@ -55,6 +55,8 @@ def policy_of(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any)
     """Return the policy that a state describes, of the wanted class or one derived from it."""
     kind = _check(wanted, kinds, state)
     try:
+        if state["version"] != kind.state_version:
+            state = kind._upgraded(state)
         policy: Kind = kind(**copy.deepcopy(dict(state["arguments"])))
         policy._ledger = Ledger.from_state(state["ledger"])
         if policy._ledger.shape != policy.shape:
@@ -89,7 +91,7 @@ def _check(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any) ->
     if missing := [part for part in _PARTS if part not in state]:
         raise ValueError(f"the state lacks {missing}; give what state_dict returned, whole")
     version = state.get("version")
-    if version != kind.state_version:
+    if version != kind.state_version and version not in kind.older_versions:
         newer = isinstance(version, int) and version > kind.state_version
         remedy = "it was written by a newer release: upgrade" if newer else "it cannot be read"
         raise ValueError(

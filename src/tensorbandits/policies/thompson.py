@@ -211,6 +211,7 @@ class TensorThompsonSampling(ModelSampling):
     """
 
     state_version = 2
+    older_versions = (1,)
     oracle: GibbsOracle
 
     def __init__(
@@ -253,6 +254,16 @@ class TensorThompsonSampling(ModelSampling):
             max_sweeps=self.max_sweeps,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
+
+    @classmethod
+    def _upgraded(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep what was told, and start chains that catch up with it; version 1 sampled the posterior itself."""
+        arguments = {**state["arguments"], "exploration": 1.0, "residual": False}
+        return {**state, "arguments": arguments, "state": {}}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if state:
+            super()._restore(state)
 
     def _candidates(self, shape: Cell) -> list[Candidate]:
         return candidates(self.rank, self.structure, shape, self.decay)
