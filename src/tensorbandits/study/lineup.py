@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorbandits.checks import is_sequence
 from tensorbandits.evidence import paired
-from tensorbandits.policies.registry import records
+from tensorbandits.policies.registry import find, records
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
@@ -35,15 +35,14 @@ def lineup(
     if not is_sequence(policies):
         raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
     asked = [_recipe(policy, rank, kind) for policy in policies or [record.name for record in records()]]
-    if not policies:
-        asked.append(PolicyRecipe(FLAGSHIP, {"rank": rank}))
     if all(recipe.policy != BASELINE for recipe in asked):
         asked.append(_recipe(BASELINE, rank, kind))
     labels = [recipe.record.label for recipe in asked]
     named = {
-        label if labels.index(label) == i and (not policies or labels.count(label) == 1) else str(recipe): recipe
-        for i, (label, recipe) in enumerate(zip(labels, asked, strict=True))
+        label if labels.count(label) == 1 else str(recipe): recipe for label, recipe in zip(labels, asked, strict=True)
     }
+    if not policies:
+        named[f"{find(FLAGSHIP).label}, rank {rank}"] = PolicyRecipe(FLAGSHIP, {"rank": rank})
     refused, environment = {}, world(0)
     for name, recipe in named.items():
         try:

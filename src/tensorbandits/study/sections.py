@@ -73,13 +73,13 @@ def evidence(facts: Profile, told: int) -> Section:
             Picture(
                 "profile",
                 lambda path: _figure(facts, path),
-                "How much of what can be learned each model has learned from so many rewards, with standard errors of "
-                "its lead over main effects; and the spectra of the unfoldings beside noise.",
+                "How much of what can be learned each model has learned from so many rewards (dotted: those that the "
+                "bandit is taken to have); and the spectra of the unfoldings beside noise.",
             ),
             Table(
                 ["model", *(f"{point.rewards:,}" for point in curve.points)],
                 rows,
-                "share of what can be learned, by number of rewards: 0 % is the overall mean, 100 % the best here",
+                "share of what can be learned, by number of rewards; 0 % is the overall mean, 100 % the best",
             ),
             Text(
                 "One quarter of the rewards is held out after the other; models learn from so many of the others, and "
@@ -90,7 +90,7 @@ def evidence(facts: Profile, told: int) -> Section:
 
 
 def _share(share: float) -> str:
-    return f"{100 * share:.0f} %" if share > -1 else "below -100 %"
+    return f"{100 * share + 0.0:.0f} %".replace("-0 %", "0 %") if share > -1 else "–"
 
 
 def cells(log: Log, world: World, settings: tuple[int, float | None]) -> Section:
@@ -224,6 +224,8 @@ def _figure(facts: Profile, path: Path) -> None:
 
 def _draw_curves(facts: Profile, axes: Axes) -> None:
     """Draw what each model has learned, in colour those without low rank and the one that is suggested."""
+    from matplotlib.ticker import PercentFormatter
+
     curve = facts.curve
     rewards = [point.rewards for point in curve.points]
     others = [str(structure) for structure in curve.candidates if structure != facts.suggested]
@@ -243,6 +245,7 @@ def _draw_curves(facts: Profile, axes: Axes) -> None:
     axes.axvline(facts.bandit_rewards, color="black", linestyle=":", linewidth=1)
     axes.set(xscale="log", xlabel="rewards learned from", ylabel="share of what can be learned")
     axes.set(ylim=(-0.3, 1.05), title="held-out scores")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.legend(frameon=False, fontsize=8, ncols=2)
 
 
