@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, deciding, regret
+from benchmarks import against, deciding, regret, studies
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -162,3 +162,22 @@ def test_a_round_is_judged_by_the_interval_of_the_ratio_to_the_other_commit():
     ):
         line = against._line(case, {"before": before.tolist(), "now": (ratios * before).tolist()})
         assert line["verdict"] == verdict
+
+
+def test_studies_are_judged_by_what_their_logs_were_made_of():
+    wanted = studies.plan(Options(quick=True))
+    assert {settings["task"] for settings in wanted} == {"verdict", "lucky", "adverts", "play", "time"}
+    found = [
+        (settings, {"words": f"**{words}**: so.", "suggested": "affine 2", "gain": 0.1, "seconds": 1.0})
+        for settings, words in zip(
+            [settings for settings in wanted if settings["task"] == "verdict"],
+            ["Low rank is worth it here", "Main effects suffice", "Main effects suffice", "Nothing to learn was found"],
+        )
+    ]
+    assert studies._verdicts(found)[1] == [True, False, True, False]
+
+
+def test_lucky_cells_are_best_of_all_unless_they_are_steadied():
+    found = studies.measure({"task": "lucky", "seed": 5})
+    assert (found["raw"], found["raw best"]) == (4, 1.0)
+    assert found["steadied"] == 0
