@@ -75,7 +75,8 @@ def study(
     lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
     facts = profile(log, rewards=max(rounds, REWARDS), seed=seed)
     told = facts.suggested_rank if rank is None else check_count(rank, "rank")
-    playing, refused = lineup(shifted, told, rounds, policies, facts.kind)
+    structure = facts.suggested.kind if rank is None else "tucker"
+    playing, refused = lineup(shifted, told, rounds, policies, facts.kind, structure)
     play = Play(rounds, most, seed, Path(folder) / "results", place, progress)
     comparison = play(playing, plain, shifted)
     largest = facts.curve.points[-1].rewards

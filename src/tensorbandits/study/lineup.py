@@ -17,20 +17,25 @@ from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.tensor.effects import Kind
 
 BASELINE = "ucb"  # which the others are compared with
-FLAGSHIP = "thompson"  # which plays twice, told nothing and told the rank
+FLAGSHIP = "thompson"  # which plays twice, told nothing and told the structure
 _FIRST = 3  # runs of each policy, before any is compared
 _CLEAR = 0.01  # with a p below it a policy is told from the baseline, and needs no more runs;
 _FAR = 1.5  # nor does it if in every run its regret is so many times less, or more
 
 
 def lineup(
-    world: World, rank: int, horizon: int, policies: Sequence[Any] = (), kind: Kind = "gaussian"
+    world: World,
+    rank: int,
+    horizon: int,
+    policies: Sequence[Any] = (),
+    kind: Kind = "gaussian",
+    structure: str = "tucker",
 ) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
     """Return the policies that can play in a world, by label, and why the others cannot.
 
     ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
-    with our defaults, Thompson sampling once told nothing but the kind of reward and once the rank. A policy that
-    cannot do without a rank is told it, unless it says one. The baseline joins if it is not among them.
+    with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank. A policy
+    that cannot do without a rank is told it, unless it says one. The baseline joins if it is not among them.
     """
     if not is_sequence(policies):
         raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
@@ -42,7 +47,8 @@ def lineup(
         label if labels.count(label) == 1 else str(recipe): recipe for label, recipe in zip(labels, asked, strict=True)
     }
     if not policies:
-        named[f"{find(FLAGSHIP).label}, rank {rank}"] = PolicyRecipe(FLAGSHIP, {"rank": rank})
+        told = {"rank": rank, "structure": structure}
+        named[f"{find(FLAGSHIP).label}, {structure} {rank}"] = PolicyRecipe(FLAGSHIP, told)
     refused, environment = {}, world(0)
     for name, recipe in named.items():
         try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Structure(NamedTuple):
     'affine 2'
     """
 
-    kind: str
+    kind: Literal["tucker", "affine"]
     rank: int
 
     def __str__(self) -> str:
@@ -240,7 +240,12 @@ class _Learner:
 
     def _start(self, shape: Cell, units: Units) -> Chain:
         kind, rank = self.structure
-        return Chain.from_prior(shape, _free(shape, kind, rank), units, self.rng, likelihood=self.likelihood)
+        ranks = _free(shape, kind, rank)
+        chain = Chain.from_prior(shape, ranks, units, self.rng, structure=kind, likelihood=self.likelihood)
+        chain.model.core[:] = 0.0  # from nothing upward: a large draw from the prior may never come down again
+        chain.model.offset = units.centre
+        chain.gammas[:] = 1.0 / units.scale**2
+        return chain
 
     def _rewards(self, line: Floats) -> Floats:
         assert self.chain is not None
