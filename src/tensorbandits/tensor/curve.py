@@ -64,12 +64,11 @@ def learning_curve(
 ) -> Curve:
     """Return the learning curve of some rewards; ``sizes`` are increasing, none above three quarters of all.
 
-    >>> rng = np.random.default_rng(0)
     >>> cells = np.argwhere(np.ones((6, 6))); rates = 0.1 + 0.8 * np.outer(np.arange(6), np.arange(6)).ravel() / 25
     >>> counts = np.column_stack([1000 - (1000 * rates).astype(int), (1000 * rates).astype(int)]).ravel()
     >>> rewards = Rewards((6, 6), np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], 36), counts)
     >>> curve = learning_curve(rewards, "bernoulli", [Structure("tucker", 1)], [500, 5000], np.random.SeedSequence(0))
-    >>> [point.rewards for point in curve.points], curve.worth_it
+    >>> [point.rewards for point in curve.points], curve.learned(curve.points[1], "tucker 1") > 0.5
     ([500, 5000], True)
     """
     if rewards.total < 2:
