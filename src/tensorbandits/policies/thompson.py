@@ -29,7 +29,9 @@ from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
-_ANY = 0.05  # share of decisions in which every structure has the same chance
+_ANY = 0.02  # share of decisions in which every structure has the same chance
+_ODDS = 6.0  # nats of evidence that a structure of more numbers lacks at first
+_FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
@@ -53,10 +55,17 @@ class GibbsOracle:
     ) -> None:
         self.likelihood, self.exploration, self.residual = likelihood, exploration, residual
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
-        self.samplers = [Sampler(shape, candidate, likelihood) for candidate in candidates]
+        self.samplers = self._start(shape, candidates)
         self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
         self._settled = _SETTLED
+
+    def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
+        """Return samplers that know nothing, the first of which is believed before the others."""
+        samplers = [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
+        for k, sampler in enumerate(samplers):
+            sampler.score = -_ODDS * k
+        return samplers
 
     def detach(self, *, played: bool) -> None:
         """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
@@ -81,7 +90,7 @@ class GibbsOracle:
             sampler.score += sampler.log_score(cell, count, total, variance)
         best = max(sampler.score for sampler in self.samplers)
         for sampler in self.samplers:
-            sampler.score -= best
+            sampler.score = max(sampler.score - best, -_FARTHEST)
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
         """Sweep for all new rewards, up to ``max_sweeps`` times, and return the draw of a structure."""
@@ -119,8 +128,7 @@ class GibbsOracle:
     def _per_reward(self, sampler: Sampler) -> int:
         """Return how often a chain sweeps for a new reward."""
         assert sampler.chain is not None
-        several = len(self.samplers) > 1 or len(sampler.chain.model.rows) > _ONE_SWEEP
-        return self._sweeps or (1 if several else 2)
+        return self._sweeps or (1 if len(sampler.chain.model.rows) > _ONE_SWEEP else 2)
 
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""
@@ -153,7 +161,7 @@ class GibbsOracle:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
         if [sampler.candidate for sampler in self.samplers] != list(candidates):
             self.seen, self.playing = 0.0, 0
-            self.samplers = [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
+            self.samplers = self._start(shape, candidates)
             return
         for sampler, candidate in zip(self.samplers, candidates, strict=True):
             sampler.grow(shape, candidate, rng)
@@ -199,7 +207,7 @@ class TensorThompsonSampling(ModelSampling):
     decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
         is 1 for a given rank; ``"auto"`` has its own.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
-        have more than 500 entries, each of which changes little, or when there are several structures.
+        have more than 500 entries, each of which changes little.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
     draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
 
