@@ -27,7 +27,7 @@ from tensorbandits.tensor.tucker import Floats
 _AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 _RECENT = 16  # draws over which a prediction is averaged
-_LADDER = 1000.0  # the ladder steps with every reward at first, then each time when there are 1 / 1000 more
+_LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
 class Candidate(NamedTuple):

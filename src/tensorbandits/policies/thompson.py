@@ -36,6 +36,7 @@ _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
 _MANY = 1.1  # times as many rewards make earlier draws obsolete
+_SURE: Floats = np.ones(1)
 _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
 
 
@@ -76,6 +77,8 @@ class GibbsOracle:
     @property
     def chances(self) -> Floats:
         """The probability of each structure to decide."""
+        if len(self.samplers) == 1:
+            return _SURE
         scores = np.array([sampler.score for sampler in self.samplers])
         chances = np.exp(scores - scores.max())
         return np.asarray((1.0 - _ANY) * chances / chances.sum() + _ANY / len(scores))
