@@ -67,7 +67,7 @@ def evidence(facts: Profile, told: int) -> Section:
         [
             Text(
                 f"{facts.verdict} The suggestion for {facts.bandit_rewards:,} rewards is '{facts.suggested}', the "
-                "smallest low-rank structure within one standard error of the best. Policies that need a rank are told "
+                "smallest low-rank structure that is not surely behind the best. Policies that need a rank are told "
                 f"{told}."
             ),
             Picture(

@@ -112,9 +112,9 @@ class Curve:
         return min(self.points, key=lambda point: abs(math.log(point.rewards / rewards)))
 
     def low_rank(self, point: Scores) -> Structure:
-        """Return the smallest structure within one standard error of the best at a point."""
+        """Return the smallest structure that is not surely behind the best at a point."""
         ordered = sorted(self.candidates, key=lambda structure: (structure.rank, structure.kind == "affine"))
-        name = point.best([str(structure) for structure in ordered])
+        name = point.best([str(structure) for structure in ordered], _SURE)
         return next(structure for structure in ordered if str(structure) == name)
 
     def rival(self, point: Scores) -> str:

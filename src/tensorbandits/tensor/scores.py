@@ -137,12 +137,12 @@ class Scores:
         by_part = [part[a] - part[b] for part in self.parts]
         return difference, max(cells, float(np.std(by_part, ddof=1)) / math.sqrt(len(by_part)))
 
-    def best(self, models: Sequence[str]) -> str:
-        """Return the model with the highest score; of several the first that is within one standard error of it."""
+    def best(self, models: Sequence[str], within: float = 1.0) -> str:
+        """Return the model with the highest score; of several the first that is within so many standard errors."""
         first = max(models, key=lambda model: self[model])
         for model in models:
             behind, error = self.ahead(first, model)
-            if behind <= error:
+            if behind <= within * error:
                 return model
         return first
 
