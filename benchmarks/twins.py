@@ -36,10 +36,9 @@ class NoTwinError(Exception):
 def sampling(policy: Any, rows: Callable[..., Any] = row_by_row) -> Any:
     """Thompson or ensemble sampling with the rows of each mode one at a time, or all at once."""
     twin = plain(tb.Policy.from_state_dict(policy.state_dict()), rows)
-    for name in ("chain", "rival"):
-        chain = getattr(twin.oracle, name, None)
-        if chain is not None:
-            setattr(twin.oracle, name, PlainChain(chain, rows))
+    for sampler in getattr(twin.oracle, "samplers", []):
+        sampler.chain = PlainChain(sampler.chain, rows) if sampler.chain else None
+        sampler.ladder.chains = [PlainChain(chain, rows) for chain in sampler.ladder.chains]
     return twin
 
 

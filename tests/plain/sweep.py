@@ -127,6 +127,7 @@ class PlainChain:
         self.tensor, self.rows = chain.model.tensor(), rows
         self.gammas, self.noise_variance, self.decay = chain.gammas.copy(), chain.likelihood.variance, chain.decay
         self.structure, self.learned = chain.structure, chain.likelihood.learned
+        self.likelihood = chain.likelihood  # its kind; the variance here is the twin's own
 
     residual = None
 
