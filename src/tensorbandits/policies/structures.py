@@ -114,11 +114,12 @@ class Sampler:
         self.credit = 0.0  # sweeps that are due
 
     def start(self, units: Units, rng: np.random.Generator) -> Chain:
-        """Return a chain drawn from the prior."""
+        """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
         structure, rank, decay = self.candidate
-        return Chain.from_prior(
+        chain = Chain.from_prior(
             self.shape, rank, units, rng, structure=structure, likelihood=self._likelihood, decay=decay
         )
+        return chain.calm(units) if self._likelihood.augmented else chain
 
     def begin(self, units: Units, rng: np.random.Generator) -> None:
         """Start from the prior."""

@@ -113,6 +113,13 @@ class Chain:
         model = Model(shape, ranks, rows, core, float(offset), affine=affine)
         return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None)
 
+    def calm(self, units: Units) -> Self:
+        """Start from nothing upward: a chain of clicks or counts far out in the prior's tail comes down too slowly."""
+        self.model.core[:] = 0.0
+        self.model.offset = units.centre
+        self.gammas[:] = 1.0 / units.scale**2
+        return self
+
     def sweep(
         self,
         ledger: Ledger,

@@ -242,10 +242,7 @@ class _Learner:
         kind, rank = self.structure
         ranks = _free(shape, kind, rank)
         chain = Chain.from_prior(shape, ranks, units, self.rng, structure=kind, likelihood=self.likelihood)
-        chain.model.core[:] = 0.0  # from nothing upward: a large draw from the prior may never come down again
-        chain.model.offset = units.centre
-        chain.gammas[:] = 1.0 / units.scale**2
-        return chain
+        return chain.calm(units)
 
     def _rewards(self, line: Floats) -> Floats:
         assert self.chain is not None
