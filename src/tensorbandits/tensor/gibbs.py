@@ -160,10 +160,10 @@ class Chain:
         values = self.values(ledger) if likelihood.augmented else _NO_VALUES
         observations = likelihood.observe(ledger, units, values, rng, weight=weight)
         learn_noise = likelihood.learned and residual is None
+        fitted_to = observations
         if residual is not None:
-            fitted = model.at(ledger.cells)
-            likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
-            observations = residual.soften(observations, likelihood.variance)
+            residual.redraw_variance(observations, model.at(ledger.cells), units, likelihood.variance, rng)
+            fitted_to = residual.soften(observations, likelihood.variance)
         noise = np.empty((sweeps, len(model.rows) + 1 + len(model.core)))
         gammas = np.empty((sweeps, len(kinds) + 1))
         for line, some in zip(noise, gammas, strict=True):
@@ -176,13 +176,15 @@ class Chain:
             model.core[0] += model.offset - units.centre
             model.offset = units.centre
         likelihood.variance, kept = sweep(
-            *(model, self._prior, observations, noise),
+            *(model, self._prior, fitted_to, noise),
             variance=likelihood.variance,
             offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
             learn=Learn(units.scale, NOISE_RATE * units.scale**2 if learn_noise else None),
             gammas=gammas,
             keep=keep,
         )
+        if residual is not None:
+            likelihood.variance = residual.redraw(observations, model.at(ledger.cells), units, likelihood, rng)
         return kept
 
     def values(self, ledger: Ledger) -> Floats:

@@ -2,8 +2,9 @@
 
 With ``x_c`` the tensor's value at a cell, its true value is ``x_c + delta_c``, where ``delta_c ~ N(0, tau^2)``. What an
 observation of precision ``w / v`` (``v`` is the variance of a single reward) then says of ``x_c`` is what one of
-precision ``1 / (v / w + tau^2)`` would: the tensor is drawn with the deviations integrated out, then they are drawn
-given it. So cells that are seen for ever do not make the tensor ever surer of what it only approximates.
+precision ``1 / (v / w + tau^2)`` would: ``tau`` and the tensor are drawn with the deviations integrated out, and then
+these given the new tensor: then its values and theirs add up to a draw of what the cell is worth. So cells that are
+seen for ever do not make the tensor ever surer of what it only approximates.
 """
 
 from __future__ import annotations
@@ -88,10 +89,8 @@ class Residual:
     def redraw(
         self, observations: Observations, fitted: Floats, units: Units, likelihood: Likelihood, rng: np.random.Generator
     ) -> float:
-        """Redraw tau with the deviations integrated out, then these, then the noise variance, which is returned."""
-        own = likelihood.variance / observations.precision  # variance of what a cell says of its value
-        gap = observations.target / observations.precision - fitted
-        self._redraw_variance(own, gap**2, units.scale, rng)
+        """Redraw the deviations from the values ``fitted`` (n,), then the noise variance, which is returned."""
+        own, gap = _what_cells_say(observations, fitted, likelihood.variance)
         shrunk = self.variance / (self.variance + own)
         self.delta = shrunk * gap + np.sqrt(shrunk * own) * rng.standard_normal(len(gap))
         if not likelihood.learned:
@@ -102,8 +101,12 @@ class Residual:
         rate = NOISE_RATE * units.scale**2 + max(errors, 0.0) / 2.0
         return float(rate / rng.standard_gamma(NOISE_SHAPE + observations.rounds / 2.0))
 
-    def _redraw_variance(self, own: Floats, squares: Floats, scale: float, rng: np.random.Generator) -> None:
-        """Take Metropolis steps in log tau^2; tau is half-Cauchy a priori."""
+    def redraw_variance(
+        self, observations: Observations, fitted: Floats, units: Units, noise: float, rng: np.random.Generator
+    ) -> None:
+        """Take Metropolis steps in log tau^2 with the deviations integrated out; tau is half-Cauchy a priori."""
+        own, gap = _what_cells_say(observations, fitted, noise)
+        squares, scale = gap**2, units.scale
 
         def log_density(log_variance: float) -> float:
             variance = math.exp(log_variance)
@@ -136,3 +139,8 @@ class Residual:
         variance = check_array(state["variance"], "the residual's variance", ()).item()
         delta = check_array(state["delta"], "the residuals", (len(state["delta"]),))
         return cls(check_positive(variance, "the residual's variance"), delta)
+
+
+def _what_cells_say(observations: Observations, fitted: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return the variance of what each cell says of its value, and how far that is above ``fitted``, all (n,)."""
+    return noise / observations.precision, observations.target / observations.precision - fitted
