@@ -57,8 +57,17 @@ class PlainEnsemble(EnsembleOracle):
         return WrittenOut(super().advance(ledger, rng).tensor())
 
     def _fit(self, model, prior, ledger, perturbation, units):
+        if self._affine:
+            model.core[0] += model.offset - prior.offset
+            model.offset = prior.offset
         tensor = model.tensor()
-        precisions = [np.full(r, 1.0 / v) for r, v in zip(self.rank, self.prior_variance)]
+        precisions = [np.full(r, 1.0 / v) for r, v in zip(self._ranks, self.prior_variance)]
+        held = units.scale**-2 if self.intercept else None
+        ties = np.full(tensor.core.size, self.core_ridge / units.scale**2)
+        if self._affine:  # by the number of free indices: none is the constant, several are no main effect
+            orders = (np.indices(self._ranks) > 0).sum(axis=0).ravel()
+            ties[orders == 0] = held
+            ties[(orders > 1) & (self.structure == "additive")] = np.inf
         for done in range(1, _MOST_PASSES + 1):
             before = tensor.at(ledger.cells)
             seen = self.likelihood.expect(ledger, units, before)
@@ -66,9 +75,10 @@ class PlainEnsemble(EnsembleOracle):
                 *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + perturbation),
                 self._no_noise[0],
                 variance=self.likelihood.variance,
-                core_precision=self.core_ridge / units.scale**2,
-                offset_precision=units.scale**-2 if self.intercept else None,
+                core_precision=ties,
+                offset_precision=None if self._affine else held,
                 rows=self.rows,
+                constant=self._affine,
             )
             settled = np.abs(tensor.at(ledger.cells) - before).max() < _SETTLED * units.scale
             if done >= self.sweeps and (settled or not self.likelihood.augmented):

@@ -138,6 +138,9 @@ def test_automatic_ranks_keep_the_core_small():
         ({"sweeps": 0}, "sweeps is 0"),
         ({"max_sweeps": 1.5}, "max_sweeps is 1.5"),
         ({"draws": 0}, "draws is 0"),
+        ({"exploration": 0}, "exploration is 0"),
+        ({"exploration": float("inf")}, "exploration is inf"),
+        ({"structure": "cp"}, "structure is 'cp'; allowed are 'tucker', 'affine', 'additive', and None"),
     ],
 )
 def test_thompson_refuses_bad_arguments(arguments, match):
@@ -361,6 +364,18 @@ def test_the_ensemble_plays_the_cells_of_its_plain_twin(shape, context, rows):
         plain(tb.TensorEnsembleSampling(shape, 2, context=context, ensemble_size=5, seed=0), rows),
     ):
         traces.append(tb.simulate(policy, tb.TensorEnvironment(mean, context=context, seed=1), 60))
+    np.testing.assert_array_equal(traces[0].cells, traces[1].cells)
+
+
+@pytest.mark.parametrize(("structure", "rank"), [("affine", 2), ("additive", "auto")])
+@pytest.mark.parametrize(("shape", "context"), [((5, 4, 6), (1,)), ((9, 1, 3), ())])
+def test_an_ensemble_with_main_effects_plays_the_cells_of_its_plain_twin(shape, context, structure, rank):
+    mean, traces = np.random.default_rng(3).standard_normal(shape), []
+    for make in (lambda policy: policy, plain):
+        policy = make(
+            tb.TensorEnsembleSampling(shape, rank, structure=structure, context=context, ensemble_size=3, seed=0)
+        )
+        traces.append(tb.simulate(policy, tb.TensorEnvironment(mean, context=context, seed=1), 30))
     np.testing.assert_array_equal(traces[0].cells, traces[1].cells)
 
 

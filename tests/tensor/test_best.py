@@ -51,7 +51,16 @@ def zero_column(rng, n, r):
     return U
 
 
-REAL, WHOLE = (gaussian, shifted, repeated), (integers, collinear, equal, zeros, zero_column)
+def affine(rng, n, r):
+    return np.hstack([np.ones((n, 1)), rng.standard_normal((n, r - 1))])
+
+
+def whole_affine(rng, n, r):
+    return np.hstack([np.ones((n, 1)), integers(rng, n, r - 1)])
+
+
+REAL = gaussian, shifted, repeated, affine
+WHOLE = integers, collinear, equal, zeros, zero_column, whole_affine
 sizes = st.integers(1, 8) | st.sampled_from([1, 4, 8, 40])
 ranks = st.integers(1, 5) | st.sampled_from([1, 2, 3, 6, 8])  # the search adds up columns by four, then by two
 modes = st.lists(st.tuples(sizes, ranks), min_size=1, max_size=5).filter(lambda m: np.prod([n for n, _ in m]) <= 30_000)
@@ -211,7 +220,18 @@ def test_qhull_keeps_small_rows_beside_huge_ones():
         assert set(values.argmax(axis=0)[values[:12].max(axis=0) < 0]) <= set(best._vertices(U))
 
 
-@pytest.mark.parametrize("flat", [np.zeros((9, 3)), np.ones((9, 3)), np.eye(3), np.arange(27.0).reshape(9, 3)])
+def test_constant_columns_cost_no_rows():
+    """With the ones of affine models every hull is flat; it must not keep all rows for that."""
+    rng = np.random.default_rng(0)
+    U = np.hstack([np.ones((1000, 1)), rng.standard_normal((1000, 2))])
+    assert best._vertices(U).tolist() == best._vertices(U[:, 1:]).tolist()
+    assert best._vertices(U[:, :2]).tolist() == sorted([int(U[:, 1].argmin()), int(U[:, 1].argmax())])
+    assert best._vertices(U[:, :1]).tolist() == [0]
+    kept = best._reduce(np.tile(U.ravel(), 3), [1000] * 3, [3] * 3, [-1] * 3)
+    assert len(kept[0]) < 40 > len(kept[1])  # for what is left it does not pay
+
+
+@pytest.mark.parametrize("flat", [np.eye(3), np.arange(27.0).reshape(9, 3)])
 def test_qhull_keeps_all_rows_of_a_flat_hull(flat):
     assert best._vertices(flat).tolist() == list(range(len(flat)))
 

@@ -54,56 +54,6 @@ def test_solve_spd_solves_and_draws():
     np.testing.assert_allclose(np.cov(draws.T), np.linalg.inv(A[0]), atol=0.03)
 
 
-UNITS = Units(0.5, 1.5)
-
-
-def geweke_statistics(chain, cells):
-    tensor = chain.model.tensor()
-    values = tensor.at(cells)
-    norms = [np.log((U**2).sum()) for U in tensor.factors]
-    return [
-        *np.log(chain.gammas),
-        np.log(chain.noise_variance),
-        tensor.offset + (chain.model.affine and tensor.core.flat[0]),
-        np.tanh(values).mean(),
-        np.tanh(values[0]),
-        *norms,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("shape", "rank", "decay", "structure"),
-    [
-        ((3, 2, 2), (2, 2, 1), 1.0, "tucker"),
-        ((3, 4), (2, 2), 0.6, "tucker"),
-        ((3, 2, 2), (1, 1, 1), 1.0, "affine"),
-        ((3, 4), (2, 2), 0.6, "affine"),
-        ((3, 2, 2), (1, 1, 1), 1.0, "additive"),
-    ],
-)
-def test_gibbs_passes_a_joint_distribution_test(shape, rank, decay, structure):
-    """Geweke: redrawing rewards given the tensor and the tensor given the rewards must leave the prior as it is."""
-    rng = np.random.default_rng(5)
-    cells = np.stack([rng.integers(p, size=6) for p in shape], axis=1)
-    thin, draws = 40, 600
-    prior = [
-        geweke_statistics(Chain.from_prior(shape, rank, UNITS, rng, decay=decay, structure=structure), cells)
-        for _ in range(6000)
-    ]
-    chains = []
-    for _ in range(draws):
-        chain = Chain.from_prior(shape, rank, UNITS, rng, decay=decay, structure=structure)
-        for _ in range(thin):
-            ledger = Ledger(shape)
-            noise = np.sqrt(chain.noise_variance) * rng.standard_normal(len(cells))
-            ledger.add(cells, chain.model.tensor().at(cells) + noise)
-            squares = float((ledger.squares - UNITS.centre * (2 * ledger.totals - UNITS.centre * ledger.counts)).sum())
-            chain.sweep(ledger, UNITS._replace(squares=squares), rng, sweeps=1)
-        chains.append(geweke_statistics(chain, cells))
-    p_values = [stats.ks_2samp(a, b).pvalue for a, b in zip(np.array(prior).T, np.array(chains).T)]
-    assert min(p_values) > 0.001 / len(p_values), p_values
-
-
 def test_gibbs_arm_frequencies_match_the_exact_posterior_of_one_mode():
     """With one mode X_i = offset + S u_i: integrate offset and S on a grid, draw the rest exactly."""
     means, counts, variance = np.array([0.0, 0.9, 1.2, 0.4]), np.array([4.0, 3.0, 2.0, 5.0]), 1.0

@@ -26,7 +26,7 @@ from tensorbandits.tensor.tucker import Floats
 
 _AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
 _AUTO_CORE = 100  # entries; of more, a decision takes long
-_RECENT = 16  # draws over which a prediction is averaged
+RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
@@ -117,7 +117,11 @@ class Sampler:
         """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
         structure, rank, decay = self.candidate
         chain = Chain.from_prior(
-            self.shape, rank, units, rng, structure=structure, likelihood=self._likelihood, decay=decay
+            *(self.shape, rank, units, rng),
+            structure=structure,
+            likelihood=self._likelihood,
+            decay=decay,
+            residual=self.deviates,  # as neighbours on the ladder exchange their states
         )
         return chain.calm(units) if self._likelihood.augmented else chain
 
@@ -146,6 +150,11 @@ class Sampler:
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
             self.ladder_due = received + max(1.0, ledger.rounds / _LADDER)
 
+    @property
+    def deviates(self) -> bool:
+        """Whether observed cells may deviate from the tensor."""
+        return self.chain is not None and self.chain.residual is not None
+
     def allow_residual(self, units: Units) -> None:
         """Let observed cells deviate from the tensor from now on."""
         for chain in (self.chain, *self.ladder.chains):
@@ -163,7 +172,7 @@ class Sampler:
         assert self.chain is not None
         if self.chain.residual is not None:
             return self.model(ledger)
-        return self.chain.model.with_numbers(self.recent[rng.integers(min(self.draws, _RECENT))].copy())
+        return self.chain.model.with_numbers(self.recent[rng.integers(min(self.draws, RECENT))].copy())
 
     def more(
         self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, draws: int, weight: float
@@ -182,8 +191,8 @@ class Sampler:
 
     def _put(self, line: Floats) -> None:
         if not len(self.recent):
-            self.recent = np.zeros((_RECENT, len(line)))
-        self.recent[self.draws % _RECENT] = line
+            self.recent = np.zeros((RECENT, len(line)))
+        self.recent[self.draws % RECENT] = line
         self.draws += 1
 
     def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
@@ -194,7 +203,7 @@ class Sampler:
         from tensorbandits.tensor._sweep_kernels import values_of_lines
 
         assert self.chain is not None
-        lines = self.recent[: min(self.draws, _RECENT)]
+        lines = self.recent[: min(self.draws, RECENT)]
         values = values_of_lines(lines, self.chain.model.dims, np.array(cell, dtype=np.int64))
         scores = self.chain.likelihood.log_scores(values, count, total, variance)
         top = float(scores.max())
@@ -232,7 +241,7 @@ class Sampler:
         )
         self.draws = check_count(state["draws"], "the sampler's draws", 0)
         entries = self.candidate.numbers(self.shape) + (self.candidate.structure != "tucker") * sum(self.shape)
-        size = (_RECENT, entries) if len(state["recent"]) else (0, 0)
+        size = (RECENT, entries) if len(state["recent"]) else (0, 0)
         self.recent = check_array(state["recent"], "the recent draws", size).copy()
         if self.draws and not len(self.recent):
             raise ValueError(f"there are no recent draws, of {self.draws}")

@@ -20,7 +20,7 @@ from tensorbandits.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ModelSampling
-from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure
+from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure
 from tensorbandits.tensor.gibbs import Structure, Units
 from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.rewards import Reward, likelihood_of
@@ -113,7 +113,9 @@ class GibbsOracle:
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
         share = max(1.0, ledger.rounds / self._settled)  # rewards that are worth a sweep
-        if 0.0 < received < self.seen + share and share > 1.0 and playing.draws:
+        known = 0.0 < received < self.seen + share and share > 1.0 and playing.draws >= RECENT
+        # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
+        if known and not (playing.deviates and rng.random() * share < 1.0):
             return playing.recall(ledger, rng)
         new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
@@ -246,7 +248,7 @@ class TensorThompsonSampling(ModelSampling):
         self.reward: Reward = reward
         self.exploration = check_positive(exploration, "exploration")
         self.noise = check_noise(noise)
-        if residual not in (None, True, False):
+        if residual is not None and not isinstance(residual, (bool, np.bool_)):
             raise TypeError(f"residual is {residual!r}; give True, False, or None for when there are many rewards")
         self.residual = residual
         self.decay = None if decay is None else check_positive(decay, "decay")

@@ -186,9 +186,16 @@ def _microseconds(counts: list[int], ranks: list[int]) -> float:
 
 
 def _vertices(U: Floats) -> Ints:
-    """Return the rows of ``U`` (n, r) that may be vertices of their hull, in order; all if the hull is flat."""
+    """Return the rows of ``U`` (n, r) that may be vertices of their hull, in order; all if the hull is flat.
+
+    Columns that are constant, as one is in affine models, are left out, since any hull is flat with them.
+    """
     from scipy.spatial import ConvexHull, QhullError  # slow to import
 
+    U = U[:, (U[0] != U).any(axis=0)]
+    if U.shape[1] < 2:
+        ends = {int(U[:, 0].argmin()), int(U[:, 0].argmax())} if U.shape[1] else {0}
+        return np.array(sorted(ends), dtype=np.int64)
     largest = np.abs(U).max(axis=0)
     points = np.ldexp(U, -np.frexp(largest)[1])  # powers of two move no vertex; qhull's tolerances are for such numbers
     try:

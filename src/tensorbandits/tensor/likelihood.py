@@ -27,6 +27,7 @@ NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unkn
 NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
+_FARTHEST = 1e100  # of a reward from its mean, in deviations: the square of what is farther may be no float
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
 _ROUNDING = 1e-30  # a square about the centre that is this small beside the centre's is none
 
@@ -280,8 +281,8 @@ class Gaussian:
 
     def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
         """Return the log densities of the mean of the rewards."""
-        gap = total / count - values
-        return np.asarray(-0.5 * count * (math.log(variance) + gap * gap / variance))
+        gap = np.minimum(np.abs(total / count - values) / math.sqrt(variance), _FARTHEST)
+        return np.asarray(-0.5 * count * (math.log(variance) + gap * gap))
 
     def state(self) -> dict[str, Any]:
         """Return the likelihood as plain numbers."""

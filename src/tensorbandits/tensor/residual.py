@@ -49,18 +49,29 @@ class Deviating(Model):
         return np.array([own.get(tuple(cell), value) for cell, value in zip(cells.tolist(), values, strict=True)])
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
-        """Return the better of the tensor's best cell and the best observed one, among those that are allowed."""
-        cell = super().best(fixed, allowed)
+        """Return the allowed cell of largest value: the best observed one, or the tensor's best of the others.
+
+        Observed cells that the tensor overrates are in the way of a search for the latter, and are forbidden in it.
+        """
         here = np.flatnonzero(((self.cells == fixed) | (fixed < 0)).all(axis=1))
-        own = np.flatnonzero((self.cells[here] == cell).all(axis=1))
-        value = float(self.seen[here[own[0]]] if len(own) else super().at(np.array([cell]))[0])
-        for index in here[np.argsort(-self.seen[here], kind="stable")]:
-            if self.seen[index] <= value:
+        cell, own, value = super().best(fixed, allowed), None, -math.inf
+        for k in here[np.argsort(-self.seen[here], kind="stable")]:
+            own, value = tuple(self.cells[k].tolist()), float(self.seen[k])
+            if allowed is None or allowed.permits(own):
                 break
-            other = tuple(self.cells[index].tolist())
-            if allowed is None or allowed.permits(other):
-                return other
-        return cell
+        else:
+            return cell
+        if super().at(np.array([cell]))[0] <= value:
+            return own
+        if not (self.cells[here] == cell).all(axis=1).any():
+            return cell
+        overrated = self.cells[here[super().at(self.cells[here]) > value]]
+        try:
+            others = Allowed.of(Allowed({}, (dict(enumerate(row)) for row in overrated.tolist())), self.shape, allowed)
+            cell = super().best(fixed, others)
+        except ValueError:  # no other cell is left
+            return own
+        return cell if super().at(np.array([cell]))[0] > value else own
 
 
 @dataclass
@@ -114,11 +125,12 @@ class Residual:
             prior = 0.5 * log_variance - math.log1p(variance / (_SMALL * scale) ** 2)
             return prior - 0.5 * float((np.log(spread) + squares / spread).sum())
 
-        here = math.log(self.variance)
+        lowest = 2.0 * math.log(_SMALLEST * scale)
+        here = max(math.log(self.variance), lowest)  # the scale may have grown
         density = log_density(here)
         for _ in range(_STEPS):
             there = here + _STEP * rng.standard_normal()
-            other = log_density(there) if there > 2.0 * math.log(_SMALLEST * scale) else -math.inf
+            other = log_density(there) if there > lowest else -math.inf
             if other - density > -rng.standard_exponential():
                 here, density = there, other
         self.variance = math.exp(here)

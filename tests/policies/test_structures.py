@@ -1,0 +1,148 @@
+"""Several structures side by side, what they are believed by, and cells that deviate from all of them."""
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.policies import thompson
+from tensorbandits.policies.structures import Candidate, Sampler
+from tensorbandits.tensor._sweep_kernels import values_of_lines
+from tensorbandits.tensor.gibbs import Chain, Units
+
+SHAPE = (5, 4, 3)
+KINDS = [
+    {},
+    {"residual": True},
+    {"structure": "affine"},
+    {"structure": "additive"},
+    {"reward": "bernoulli"},
+    {"reward": "count", "residual": True},
+]
+
+
+def make(**settings):
+    return tb.TensorThompsonSampling(SHAPE, **({"context": (1,), "seed": 0} | settings))
+
+
+def play(policy, rounds, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        cell = policy.ask((int(rng.integers(4)),))
+        policy.tell(cell, float(rng.random() < 0.2 + 0.1 * cell[0]))
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_a_saved_policy_goes_on_identically_whatever_its_structure(settings):
+    """Its recent draws, ladders, evidence and deviations are kept, through growth, fading and ledgers too."""
+    policy = make(**settings)
+    play(policy, 60)
+    ledger = tb.Ledger(SHAPE)
+    ledger.add([(0, 0, 0), (4, 3, 2)], [1.0, 0.0])
+    policies = [policy, tb.Policy.from_state_dict(policy.state_dict())]
+    cells = []
+    for one in policies:
+        play(one, 10, seed=1)
+        one.tell_ledger(ledger)
+        one.fade(0.5)
+        one.grow(2)
+        one.tell((4, 1, 3), 1.0)
+        cells.append([*one.ask_many([(k % 4,) for k in range(12)]), one.best((2,))])
+    assert cells[0] == cells[1]
+    assert policies[0].oracle.chances.tolist() == policies[1].oracle.chances.tolist()
+    assert np.isfinite(policy.interval(list(np.ndindex(policy.shape)))).all()
+
+
+def test_belief_follows_the_evidence_and_can_turn(monkeypatch):
+    policy = make()
+    play(policy, 3)
+    oracle = policy.oracle
+    for better in (1, 0, 1):
+        scores = {id(sampler): float(k == better) for k, sampler in enumerate(oracle.samplers)}
+        monkeypatch.setattr(Sampler, "log_score", lambda self, *_, scores=scores: scores[id(self)])
+        for _ in range(30):
+            oracle.observe((0, 0, 0), 1.0, 1.0)
+        assert oracle.chances[better] == oracle.chances.max() > 0.9
+        assert oracle.chances.min() >= thompson._ANY / 2
+        assert oracle.chances.sum() == pytest.approx(1.0)
+
+
+def test_evidence_prefers_the_rank_of_the_data():
+    rng = np.random.default_rng(0)
+    factors = [np.linalg.qr(rng.standard_normal((6, 3)))[0] for _ in range(2)]
+    mean = 10.0 * factors[0] @ factors[1].T
+    policy = tb.TensorThompsonSampling((6, 6), seed=0)
+    for _ in range(250):
+        policy.ask()
+        cell = tuple(rng.integers(6, size=2).tolist())
+        policy.tell(cell, mean[cell] + 0.1 * rng.standard_normal())
+    assert [sampler.candidate.rank for sampler in policy.oracle.samplers] == [(2, 2), (3, 3)]
+    assert policy.oracle.chances[1] > 0.9
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_evidence_stays_finite_whatever_the_rewards(residual):
+    policy = make(residual=residual, context=())
+    for reward in [*[1e-40] * 3, 2e-40, 1e-40, 1e40, -1e40, 0.0, 1.0]:
+        policy.tell(policy.ask(), reward)
+    assert np.isfinite([sampler.score for sampler in policy.oracle.samplers]).all()
+    assert tb.Policy.from_state_dict(policy.state_dict()).ask() == policy.ask()
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_decisions_differ_though_rewards_are_many_and_no_more_come(residual):
+    """Two cells of four are equal, as far as 40,000 rewards can tell; each is best in about half of all draws."""
+    policy = tb.TensorThompsonSampling((2, 2), 1, residual=residual, seed=0)
+    counts = np.full(4, 10_000.0)
+    totals = counts * [1.0, 0.0, 0.0, 1.0]
+    cells = np.argwhere(np.ones((2, 2)))
+    policy.tell_ledger(tb.Ledger.of((2, 2), cells, counts, totals, totals + counts))
+    asked = [policy.ask() for _ in range(400)]
+    assert {(0, 0), (1, 1)} == set(asked) == set(policy.ask_many(400))
+    assert 0.1 < policy.propensity((0, 0)) < 0.9
+
+
+def test_cells_deviate_from_a_tensor_of_too_low_a_rank_once_there_are_many_rewards():
+    rng = np.random.default_rng(2)
+    mean = 2.0 * rng.standard_normal((3, 3, 3))
+    cells = np.argwhere(np.ones((3, 3, 3)))
+    errors = {}
+    for rewards in (20, 60):
+        policy = tb.TensorThompsonSampling((3, 3, 3), 1, seed=0, draws=20)
+        told = np.repeat(cells, rewards, axis=0)
+        policy.tell_many(told, mean[tuple(told.T)] + 0.3 * rng.standard_normal(len(told)))
+        policy.ask()
+        assert policy.oracle.samplers[0].deviates == (rewards == 60)
+        assert all(chain.residual is not None for chain in policy.oracle.samplers[0].ladder.chains) == (rewards == 60)
+        errors[rewards] = np.abs(policy.estimate(cells) - mean.ravel()).max()
+    assert policy.best() == tuple(np.unravel_index(mean.argmax(), mean.shape))
+    assert errors[60] < 0.3 < 1.0 < errors[20]
+
+
+def test_wrong_residuals_and_ranks_are_named():
+    for wrong in (1, 0.0, "auto"):
+        with pytest.raises(TypeError, match=f"residual is {wrong!r}; give True, False, or None"):
+            make(residual=wrong)
+    with pytest.raises(ValueError, match=r'rank is 2; structure "additive" has main effects only: leave the rank out'):
+        make(rank=2, structure="additive")
+    with pytest.raises(
+        ValueError, match="the rank of mode 2 is 3; beside a constant column its 3 levels allow at most 2"
+    ):
+        make(rank=(2, 2, 3), structure="affine")
+    assert make(rank=1, structure="additive").oracle.samplers[0].candidate == Candidate("additive", (1, 1, 1))
+
+
+@pytest.mark.parametrize("structure", ["tucker", "affine", "additive"])
+def test_the_values_of_recent_draws_are_those_of_their_models(structure):
+    rng = np.random.default_rng(0)
+    chains = [Chain.from_prior(SHAPE, (2, 1, 2), Units(3.0, 2.0), rng, structure=structure) for _ in range(3)]
+    lines = np.array([np.concatenate([one.model.rows, one.model.core, [one.model.offset]]) for one in chains])
+    for cell in rng.integers(SHAPE, size=(10, 3)):
+        expected = [one.model.at(cell[None])[0] for one in chains]
+        np.testing.assert_allclose(values_of_lines(lines, chains[0].model.dims, cell), expected)
+
+
+def test_clicks_of_a_billion_cells():
+    policy = tb.TensorThompsonSampling((1000,) * 3, 2, reward="bernoulli", seed=0)
+    for reward in (0, 1, 0):
+        policy.tell(policy.ask(), reward)
+    assert policy.ledger.rounds == 3
