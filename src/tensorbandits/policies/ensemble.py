@@ -337,7 +337,7 @@ class TensorEnsembleSampling(ModelSampling):
         return cls(shape, rank, **(values | arguments))
 
     def _columns(self, shape: Cell) -> Cell:
-        return candidates(self.rank, self.structure, shape)[-1].rank
+        return candidates(self.rank, self.structure or "tucker", shape)[-1].rank
 
     def _grow_oracle(self, shape: Cell) -> None:
         self.oracle.grow(shape, self._columns(shape), self._rng)

@@ -24,18 +24,24 @@ from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tempering import RUNGS, Ladder
 from tensorbandits.tensor.tucker import Floats
 
-_AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
+_AUTO = ((2, 1.0, 0.0), (3, 0.6, -6.0))  # ranks, decays and odds that are tried side by side
+_AUTO_LARGE = ((1, 1.0, 0.0),)  # where both make too large a core
+_ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
 class Candidate(NamedTuple):
-    """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before."""
+    """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before.
+
+    ``odds`` are the nats of evidence that it has before any reward.
+    """
 
     structure: Structure
     rank: Cell
     decay: float = 1.0
+    odds: float = 0.0
 
     def numbers(self, shape: Cell) -> int:
         """How many numbers such a tensor has.
@@ -56,12 +62,12 @@ def check_structure(structure: Any) -> Structure | None:
 
 
 def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: float | None = None) -> list[Candidate]:
-    """Return the structures to consider: the one that was told, or a few of low and one of higher rank.
+    """Return the structures to consider: the one that was told, or two ranks and, if that is open, main effects alone.
 
     >>> candidates(2, None, (5, 5))
-    [Candidate(structure='tucker', rank=(2, 2), decay=1.0)]
-    >>> [one.rank for one in candidates("auto", None, (5, 5, 2))]
-    [(2, 2, 2), (3, 3, 2)]
+    [Candidate(structure='tucker', rank=(2, 2), decay=1.0, odds=0.0)]
+    >>> [(one.structure, one.rank) for one in candidates("auto", None, (5, 5, 2))]
+    [('tucker', (2, 2, 2)), ('tucker', (3, 3, 2)), ('additive', (1, 1, 1))]
     """
     if structure == "additive":
         if not isinstance(rank, str) and resolve_rank(rank, shape) != (1,) * len(shape):
@@ -71,10 +77,12 @@ def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: floa
     if not isinstance(rank, str):
         return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
     resolve_rank(rank, shape)  # refuses any other word
-    small = [(r, own) for r, own in _AUTO if math.prod(min(r + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
-    found = [Candidate(kind, _columns(r, kind, shape), decay or own) for r, own in small or [(1, 1.0)]]
-    distinct = {one.rank: one for one in reversed(found)}
-    return list(reversed(distinct.values()))
+    small = [one for one in _AUTO if math.prod(min(one[0] + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
+    found = [Candidate(kind, _columns(r, kind, shape), decay or own, odds) for r, own, odds in small or _AUTO_LARGE]
+    distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
+    if structure is None and 1 < len(shape) and 2 ** len(shape) <= _AUTO_CORE:
+        distinct.append(Candidate("additive", _columns(1, "additive", shape), odds=_ADDITIVE_ODDS))
+    return distinct
 
 
 def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
@@ -110,12 +118,17 @@ class Sampler:
         self.ladder_due = float(candidate.numbers(shape))  # rewards at which it steps; fewer settle nothing
         self.recent: Floats = np.zeros((0, 0))  # rows, core and offset of one draw in each line
         self.draws = 0  # kept so far
-        self.score = 0.0
+        self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the structure has."""
+        return self.candidate.numbers(self.shape)
 
     def start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
-        structure, rank, decay = self.candidate
+        structure, rank, decay, _ = self.candidate
         chain = Chain.from_prior(
             *(self.shape, rank, units, rng),
             structure=structure,

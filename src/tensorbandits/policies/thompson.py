@@ -29,8 +29,8 @@ from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
+_UNKNOWNS = 2.0  # rewards for each number of the first structure, before which there is no evidence
 _ANY = 0.02  # share of decisions in which every structure has the same chance
-_ODDS = 6.0  # nats of evidence that a structure of more numbers lacks at first
 _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
@@ -63,10 +63,7 @@ class GibbsOracle:
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, the first of which is believed before the others."""
-        samplers = [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
-        for k, sampler in enumerate(samplers):
-            sampler.score = -_ODDS * k
-        return samplers
+        return [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
 
     def detach(self, *, played: bool) -> None:
         """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
@@ -86,6 +83,8 @@ class GibbsOracle:
     def observe(self, cell: Cell, count: float, total: float) -> None:
         """Score the structures by rewards that they have not learned from yet."""
         if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
+            return
+        if self.seen < _UNKNOWNS * self.samplers[0].numbers:  # its draws are mostly the prior's
             return
         variance = max(sampler.chain.noise_variance for sampler in self.samplers if sampler.chain)
         for sampler in self.samplers:
