@@ -80,7 +80,7 @@ def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: floa
     small = [one for one in _AUTO if math.prod(min(one[0] + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
     found = [Candidate(kind, _columns(r, kind, shape), decay or own, odds) for r, own, odds in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
-    if structure is None and 1 < len(shape) and 2 ** len(shape) <= _AUTO_CORE:
+    if structure is None and len(shape) > 1 and 2 ** len(shape) <= _AUTO_CORE:
         distinct.append(Candidate("additive", _columns(1, "additive", shape), odds=_ADDITIVE_ODDS))
     return distinct
 
