@@ -129,7 +129,7 @@ class PlainChain:
         self.structure, self.learned = chain.structure, chain.likelihood.learned
         self.likelihood = chain.likelihood  # its kind; the variance here is the twin's own
 
-    residual = None
+    residual, finite = None, True
 
     @property
     def model(self):

@@ -151,6 +151,8 @@ class Sampler:
         """Redraw all of the chain, some times."""
         assert self.chain is not None
         self.chain.sweep(ledger, units, rng, sweeps=sweeps, weight=weight)
+        if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
+            self.chain = self.start(units, rng).calm(units)
         self._keep()
 
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:

@@ -113,6 +113,11 @@ class Chain:
         model = Model(shape, ranks, rows, core, float(offset), affine=affine)
         return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None)
 
+    @property
+    def finite(self) -> bool:
+        """Whether floats hold what was drawn."""
+        return bool(np.isfinite(self.model.core.sum() + self.model.rows.sum() + self.model.offset))
+
     def calm(self, units: Units) -> Self:
         """Start from nothing upward: a chain of clicks or counts far out in the prior's tail comes down too slowly."""
         self.model.core[:] = 0.0

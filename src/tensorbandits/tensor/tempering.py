@@ -55,6 +55,8 @@ class Ladder:
         weights = weight * self.weights(ledger.rounds)
         self.turn = self.turn % RUNGS + 1
         self.chains[self.turn - 1].sweep(ledger, units, rng, sweeps=sweeps, weight=float(weights[self.turn]))
+        if not self.chains[self.turn - 1].finite:
+            self.chains[self.turn - 1] = self._start(units, rng).calm(units)
         rungs, cooler = [chain, *self.chains], int(rng.integers(RUNGS))
         gain = rungs[cooler + 1].log_likelihood(ledger) - rungs[cooler].log_likelihood(ledger)
         if (weights[cooler] - weights[cooler + 1]) * gain > -rng.standard_exponential():
