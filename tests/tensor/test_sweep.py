@@ -47,10 +47,10 @@ def random_model(shape, rank, rng):
 
 
 def held_to(prior, columns, core_precision):
-    """A prior whose core is of one kind, and whose rows are all alike."""
+    """A prior whose core is of one kind."""
     kind, gammas = np.zeros(len(prior.core), dtype=np.int64), np.array([core_precision])
     means = prior.rows, prior.core, prior.offset
-    return Prior(*means, np.concatenate(columns), np.ones(sum(prior.shape)), kind, gammas)
+    return Prior(*means, np.concatenate(columns), kind, gammas)
 
 
 def assert_same(model, tensor, ledger):

@@ -106,8 +106,7 @@ class EnsembleOracle:
         self.prior_mean = _prior_means(self._priors[1], shape, rank)
         ranks = self._ranks
         self._precision = np.repeat(1.0 / np.array(self.prior_variance), ranks)  # of each column of each factor
-        self._weight, self._kind = np.ones(sum(shape)), np.minimum(core_kinds(ranks, self.structure), 0)
-        self._kind[core_kinds(ranks, self.structure) < -1] = -2
+        self._kind = np.minimum(core_kinds(ranks, self.structure), 0)  # one ridge for interactions of all orders
         sizes = sum(p * r for p, r in zip(shape, ranks, strict=True)) + 1 + math.prod(ranks)
         self._no_noise = np.zeros((self.sweeps, sizes))  # a draw without noise is a solution
 
@@ -210,7 +209,7 @@ class EnsembleOracle:
         passes: int,
     ) -> None:
         ridge = np.array([self.core_ridge / units.scale**2])
-        held = Prior(prior.rows, prior.core, prior.offset, self._precision, self._weight, self._kind, ridge)
+        held = Prior(prior.rows, prior.core, prior.offset, self._precision, self._kind, ridge)
         sweep(
             *(model, held, observations._replace(target=observations.target + perturbation), self._no_noise[:passes]),
             variance=self.likelihood.variance,

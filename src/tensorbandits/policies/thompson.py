@@ -62,7 +62,7 @@ class GibbsOracle:
         self._settled = _SETTLED
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
-        """Return samplers that know nothing, the first of which is believed before the others."""
+        """Return samplers that know nothing, each believed as far as its odds say."""
         return [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
 
     def detach(self, *, played: bool) -> None:

@@ -65,14 +65,13 @@ class Sums(NamedTuple):
 class Prior(NamedTuple):
     """The prior means of rows and core, and their precisions.
 
-    That of an entry of a row is the precision of its column times the weight of the row; that of an entry of the core
-    is the one of its kind, which a sweep may redraw.
+    That of an entry of a row is the precision of its column; that of an entry of the core is the one of its kind, which
+    a sweep may redraw.
     """
 
     rows: Floats  # (sum p_j r_j)
     core: Floats  # (R)
     precision: Floats  # (sum r_j), mode after mode
-    weight: Floats  # (sum p_j), mode after mode
     kind: Ints  # (R): a position in gammas, CONSTANT or ABSENT
     gammas: Floats  # (kinds): the core's precisions
 
@@ -216,7 +215,6 @@ def draw_rows(
     tau: float,
     constant: int,
     precision: Floats,
-    weight: Floats,
     mean: Floats,
     noise: Floats,
     start: int,
@@ -233,7 +231,7 @@ def draw_rows(
     for i in range(p):
         at = start + i * r
         for a in range(q):
-            tie = precision[constant + a] * weight[i]
+            tie = precision[constant + a]
             x = h[i, constant + a]
             if constant:
                 x -= E[i, constant + a, 0] * rows[at]
@@ -370,7 +368,7 @@ def redraw_prefixes(
                     M[j, a, c] += S[a, k, c] * V[j, k]
     E, h = np.empty((1, P, P)), np.empty((1, P))
     y, column = np.empty(P), np.empty(P, dtype=np.int64)
-    start, first, row = 0, 0, 0
+    start, first = 0, 0
     for mode in range(dims.shape[1] - 2):
         p, q = dims[0, mode], dims[1, mode]
         A, b = np.zeros((p, q, q)), np.zeros((p, q))
@@ -382,11 +380,9 @@ def redraw_prefixes(
             leave_out(tree.prefixes[g], dims, rows, mode, y, column)
             i = tree.prefixes[g, mode]
             add_group(E[0], h[0], y, column, A[i], b[i])
-        columns, weight = prior.precision[first : first + q], prior.weight[row : row + p]
-        draw_rows(A, b, tau, dims[2, mode], columns, weight, prior.rows, noise, start, rows)
+        draw_rows(A, b, tau, dims[2, mode], prior.precision[first : first + q], prior.rows, noise, start, rows)
         start += p * q
         first += q
-        row += p
 
 
 @kernel
@@ -399,7 +395,6 @@ def redraw_second(
     V: Floats,
     start: int,
     first: int,
-    row: int,
     offset: float,
     tau: float,
     prior: Prior,
@@ -413,8 +408,7 @@ def redraw_second(
         for f in range(tree.groups[g], tree.groups[g + 1]):
             j = tree.seconds[f]
             add_fibre(sums, f, offset, M, g, r, s, E, h, j)
-    columns, weight = prior.precision[first : first + r], prior.weight[row : row + len(V)]
-    draw_rows(E, h, tau, constant, columns, weight, prior.rows, noise, start, rows)
+    draw_rows(E, h, tau, constant, prior.precision[first : first + r], prior.rows, noise, start, rows)
 
 
 @kernel
@@ -427,7 +421,6 @@ def redraw_last(
     W: Floats,
     start: int,
     first: int,
-    row: int,
     offset: float,
     tau: float,
     prior: Prior,
@@ -451,8 +444,7 @@ def redraw_last(
                     h[k, a] += Y * z[a]
                     for e in range(a + 1):
                         E[k, a, e] += N * z[a] * z[e]
-    columns, weight = prior.precision[first : first + s], prior.weight[row : row + len(W)]
-    draw_rows(E, h, tau, constant, columns, weight, prior.rows, noise, start, rows)
+    draw_rows(E, h, tau, constant, prior.precision[first : first + s], prior.rows, noise, start, rows)
 
 
 @kernel
@@ -594,7 +586,7 @@ def sweeps(
     f = len(tree.seconds)
     sums = Sums(np.empty(f), np.empty((f, s)), np.empty((f, s, s)), np.empty(f), np.empty((f, s)))
     A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
-    ranks, levels = len(prior.precision), len(prior.weight)
+    ranks = len(prior.precision)
     sum_fibres(tree, W, static, sums)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
@@ -602,10 +594,9 @@ def sweeps(
         join_prefixes(tree, dims, rows, X)
         multiply(X, S, static, M)
         if d > 1:
-            constant, first, row = dims[2, d - 2], ranks - r - s, levels - len(V) - len(W)
-            redraw_second(tree, sums, static, constant, M, V, second, first, row, offset, tau, prior, noise[t], rows)
-        constant, first, row = dims[2, d - 1], ranks - s, levels - len(W)
-        redraw_last(tree, static, constant, M, V, W, third, first, row, offset, tau, prior, noise[t], rows)
+            first = ranks - r - s
+            redraw_second(tree, sums, static, dims[2, d - 2], M, V, second, first, offset, tau, prior, noise[t], rows)
+        redraw_last(tree, static, dims[2, d - 1], M, V, W, third, ranks - s, offset, tau, prior, noise[t], rows)
         sum_fibres(tree, W, static, sums)
         set_up_core(tree, sums, static, X, V, A, b)
         redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)

@@ -74,7 +74,7 @@ class Chain:
         kind = core_kinds(model.rank, self.structure)
         self._kinds = [int((kind == k).sum()) for k in range(len(self.gammas))]
         zeros = np.zeros_like(model.rows), np.zeros_like(model.core)
-        self._prior = Prior(*zeros, 0.0, precision, np.ones(sum(model.shape)), kind, self.gammas)
+        self._prior = Prior(*zeros, 0.0, precision, kind, self.gammas)
 
     @property
     def noise_variance(self) -> float:

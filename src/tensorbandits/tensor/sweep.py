@@ -2,7 +2,7 @@
 
 A model is fitted block by block to rewards ``y`` of observed cells, whose variance about the tensor is ``variance``::
 
-    sum (y - offset - X[cell])^2 / variance + sum_j ||diag(weight_j)^(1/2) (U_j - M_j) diag(precision_j)^(1/2)||^2
+    sum (y - offset - X[cell])^2 / variance + sum_j ||(U_j - M_j) diag(precision_j)^(1/2)||^2
         + sum_k gamma_k ||S_k - S_0k||^2 + offset_precision (offset - offset_0)^2
 
 with ``S_k`` the entries of the core that are of one kind; all are of the same, but for an affine model, where the kind
@@ -115,16 +115,15 @@ class Model:
 class Prior(NamedTuple):
     """The prior means of rows, core and offset, and what their precisions are made of.
 
-    That of an entry of a row is the ``precision`` (sum r_j) of its column times the ``weight`` (sum p_j) of the row;
-    that of an entry of the core is the one of its ``kind`` (R,) in ``gammas``, which a sweep may redraw in place. Of
-    kind -1 is the constant of an affine model, whose precision is the offset's; one of kind -2 stays 0.
+    That of an entry of a row is the ``precision`` (sum r_j) of its column; that of an entry of the core is the one of
+    its ``kind`` (R,) in ``gammas``, which a sweep may redraw in place. Of kind -1 is the constant of an affine model,
+    whose precision is the offset's; one of kind -2 stays 0.
     """
 
     rows: Floats
     core: Floats
     offset: float
     precision: Floats
-    weight: Floats
     kind: Ints
     gammas: Floats
 
@@ -167,7 +166,7 @@ def sweep(
     kept = np.empty((keep, len(model.rows) + len(model.core) + 1))
     k.sweeps(
         *(*observations[:4], model.dims, model.static, model.rows, model.core, numbers),
-        k.Prior(prior.rows, prior.core, prior.precision, prior.weight, prior.kind, prior.gammas),
+        k.Prior(prior.rows, prior.core, prior.precision, prior.kind, prior.gammas),
         *(noise, np.zeros((len(noise), 1 + len(prior.gammas))) if gammas is None else gammas),
         *(flags, kept),
     )
