@@ -8,7 +8,7 @@ from tensorbandits.tensor.curve import Curve, curve_sizes, divisions, learning_c
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, check_kind, kind_of, main_effects
 from tensorbandits.tensor.relevance import relevance
-from tensorbandits.tensor.scores import CELLS, EFFECTS, OVERALL, Scores, Structure, held_out_scores, structures
+from tensorbandits.tensor.scores import CELLS, EFFECTS, OVERALL, Form, Scores, held_out_scores, structures
 from tensorbandits.tensor.steadied import steady
 
 SHAPE = (5, 6, 4)
@@ -222,7 +222,7 @@ def curve_of(leads, sizes):
         by_cell = {OVERALL: np.zeros(9), EFFECTS: np.full(9, 0.1), CELLS: np.full(9, 0.5), "tucker 1": 0.5 + lead}
         by_cell["tucker 1"] = np.full(9, by_cell["tucker 1"])
         points.append(Scores.of(size, by_cell, np.ones(9)))
-    return Curve(tuple(points), (Structure("tucker", 1),))
+    return Curve(tuple(points), (Form("tucker", 1),))
 
 
 def test_crossing_points_lie_where_the_lead_is_lost():
@@ -254,7 +254,7 @@ def test_irrelevant_modes_are_found():
     eta = effects(size=0.7)[1] - 1.0
     eta = np.broadcast_to(eta.mean(axis=1, keepdims=True), SHAPE)
     rewards = Rewards.of(clicks(eta, 20_000), np.random.default_rng(0))
-    found = relevance(rewards, "bernoulli", Structure("tucker", 1), 15_000, np.random.SeedSequence(0))
+    found = relevance(rewards, "bernoulli", Form("tucker", 1), 15_000, np.random.SeedSequence(0))
     assert [item.matters for item in found] == [True, False, True]
 
 

@@ -15,7 +15,7 @@ from tensorbandits.frames import to_frame
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.curve import Curve, curve_sizes, learning_curve
 from tensorbandits.tensor.effects import Kind, kind_of
-from tensorbandits.tensor.scores import Structure, structures
+from tensorbandits.tensor.scores import Form, structures
 from tensorbandits.tensor.tucker import unfold
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Profile:
     bandit_rewards: int
 
     @property
-    def suggested(self) -> Structure:
+    def suggested(self) -> Form:
         """The low-rank structure that predicts best after as many rewards as the bandit will have."""
         return self.curve.low_rank(self.curve.at(self.bandit_rewards))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Kind
-from tensorbandits.tensor.scores import EFFECTS, OVERALL, PLAIN, Scores, Structure, held_out_scores
+from tensorbandits.tensor.scores import EFFECTS, OVERALL, PLAIN, Form, Scores, held_out_scores
 
 _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  # 300, 1,000, 3,000, ..
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
@@ -58,7 +58,7 @@ def divisions(
 def learning_curve(
     rewards: Rewards,
     kind: Kind,
-    candidates: Sequence[Structure],
+    candidates: Sequence[Form],
     sizes: Sequence[int],
     seed: np.random.SeedSequence,
 ) -> Curve:
@@ -67,7 +67,7 @@ def learning_curve(
     >>> cells = np.argwhere(np.ones((6, 6))); rates = 0.1 + 0.8 * np.outer(np.arange(6), np.arange(6)).ravel() / 25
     >>> counts = np.column_stack([1000 - (1000 * rates).astype(int), (1000 * rates).astype(int)]).ravel()
     >>> rewards = Rewards((6, 6), np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], 36), counts)
-    >>> curve = learning_curve(rewards, "bernoulli", [Structure("tucker", 1)], [500, 5000], np.random.SeedSequence(0))
+    >>> curve = learning_curve(rewards, "bernoulli", [Form("tucker", 1)], [500, 5000], np.random.SeedSequence(0))
     >>> [point.rewards for point in curve.points], curve.learned(curve.points[1], "tucker 1") > 0.5
     ([500, 5000], True)
     """
@@ -94,7 +94,7 @@ class Curve:
     """The scores of all models at each number of rewards, smallest first, and what they say of low rank."""
 
     points: tuple[Scores, ...]
-    candidates: tuple[Structure, ...]
+    candidates: tuple[Form, ...]
 
     @cached_property
     def _span(self) -> tuple[float, float]:
@@ -111,7 +111,7 @@ class Curve:
         """Return the point that is nearest to so many rewards, by their ratio."""
         return min(self.points, key=lambda point: abs(math.log(point.rewards / rewards)))
 
-    def low_rank(self, point: Scores) -> Structure:
+    def low_rank(self, point: Scores) -> Form:
         """Return the smallest structure that is not surely behind the best at a point."""
         ordered = sorted(self.candidates, key=lambda structure: (structure.rank, structure.kind == "affine"))
         name = point.best([str(structure) for structure in ordered], _SURE)

@@ -9,7 +9,7 @@ import numpy as np
 from tensorbandits.tensor.curve import divisions
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, Kind
-from tensorbandits.tensor.scores import EFFECTS, Scores, Structure, predictions
+from tensorbandits.tensor.scores import EFFECTS, Form, Scores, predictions
 from tensorbandits.tensor.tucker import Floats
 
 _SURE = 2.0  # standard errors
@@ -29,14 +29,14 @@ class Relevance(NamedTuple):
 
 
 def relevance(
-    rewards: Rewards, kind: Kind, structure: Structure, size: int, seed: np.random.SeedSequence
+    rewards: Rewards, kind: Kind, structure: Form, size: int, seed: np.random.SeedSequence
 ) -> list[Relevance]:
     """Return the relevance of each mode, for models that learn from ``size`` rewards: main effects, or a structure.
 
     >>> cells = np.argwhere(np.ones((4, 3, 3))); rates = 0.2 + 0.2 * cells[:, 0]
     >>> counts = np.column_stack([500 - (500 * rates).astype(int), (500 * rates).astype(int)]).ravel()
     >>> rewards = Rewards((4, 3, 3), np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], len(cells)), counts)
-    >>> found = relevance(rewards, "bernoulli", Structure("tucker", 1), 9000, np.random.SeedSequence(0))
+    >>> found = relevance(rewards, "bernoulli", Form("tucker", 1), 9000, np.random.SeedSequence(0))
     >>> [item.matters for item in found]
     [True, False, False]
     """

@@ -39,10 +39,10 @@ _FEWEST = 12  # draws and sweeps before them, however large the ledger
 _LARGEST_CORE = 200  # entries; a structure with more of them is left out
 
 
-class Structure(NamedTuple):
+class Form(NamedTuple):
     """A kind of low-rank model and its rank: the number of free columns of each factor.
 
-    >>> str(Structure("affine", 2))
+    >>> str(Form("affine", 2))
     'affine 2'
     """
 
@@ -53,7 +53,7 @@ class Structure(NamedTuple):
         return f"{self.kind} {self.rank}"
 
 
-def structures(shape: Cell, largest: int = 3) -> tuple[Structure, ...]:
+def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
     """Return the structures worth a look in a space: those whose core is neither huge nor the same as a smaller one's.
 
     >>> [str(structure) for structure in structures((4, 5, 2), 2)]
@@ -66,7 +66,7 @@ def structures(shape: Cell, largest: int = 3) -> tuple[Structure, ...]:
             if (kind, ranks) not in seen and (
                 rank == 1 or math.prod(r + (kind == "affine") for r in ranks) <= _LARGEST_CORE
             ):
-                found.append(Structure(kind, rank))
+                found.append(Form(kind, rank))
                 seen.add((kind, ranks))
     return tuple(found)
 
@@ -151,7 +151,7 @@ def held_out_scores(
     parts: Sequence[Ledger],
     held_out: Ledger,
     kind: Kind,
-    candidates: Sequence[Structure],
+    candidates: Sequence[Form],
     rng: np.random.Generator,
 ) -> list[Scores]:
     """Return the scores on a held-out ledger after learning from each of some others, each within the next.
@@ -168,7 +168,7 @@ def held_out_scores(
     >>> rewards = means + 0.3 * rng.standard_normal(4000)
     >>> train, rest = Ledger((6, 6)), Ledger((6, 6))
     >>> train.add(cells[:300], rewards[:300]); rest.add(cells[300:], rewards[300:])
-    >>> (scores,) = held_out_scores([train], rest, "gaussian", [Structure("tucker", 1)], rng)
+    >>> (scores,) = held_out_scores([train], rest, "gaussian", [Form("tucker", 1)], rng)
     >>> scores.best(scores.models)
     'tucker 1'
     """
@@ -186,7 +186,7 @@ def held_out_scores(
 
 
 def predictions(
-    train: Ledger, cells: Ints, family: Family, candidates: Sequence[Structure], rng: np.random.Generator
+    train: Ledger, cells: Ints, family: Family, candidates: Sequence[Form], rng: np.random.Generator
 ) -> dict[str, Floats]:
     """Return the mean rewards of cells (n, d) that each model learns from a ledger, by model."""
     learned = {str(item): _Learner(item, family.kind, cells, rng).means(train) for item in candidates}
@@ -218,7 +218,7 @@ def _at(ledger: Ledger, cells: Ints) -> tuple[Floats, Floats]:
 class _Learner:
     """A chain of posterior draws of one structure, which goes on as more rewards come."""
 
-    def __init__(self, structure: Structure, kind: Kind, cells: Ints, rng: np.random.Generator) -> None:
+    def __init__(self, structure: Form, kind: Kind, cells: Ints, rng: np.random.Generator) -> None:
         self.structure, self.cells, self.rng = structure, cells, rng
         self.likelihood = likelihood_of(kind)
         self.chain: Chain | None = None
