@@ -112,3 +112,31 @@ def test_a_cell_that_deviates_is_known_as_well_as_its_rewards_say():
         draws.append(chain.values(ledger))
     np.testing.assert_allclose(np.std(draws[100:], axis=0), 0.1, rtol=0.15)
     np.testing.assert_allclose(np.mean(draws[100:], axis=0), ledger.means, atol=0.03)
+
+
+@pytest.mark.parametrize(("shape", "rank", "decay"), [((3, 2, 2), (2, 2, 1), 1.0), ((3, 4), (2, 2), 0.6)])
+def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, decay):
+    """The same with more columns, more sweeps and more draws, for the likelihood that is swept most."""
+    rng, (likelihood, units) = np.random.default_rng(5), LIKELIHOODS["gaussian"]
+    cells = np.stack([rng.integers(p, size=6) for p in shape], axis=1)
+
+    def start():
+        return Chain.from_prior(shape, rank, units, rng, likelihood=likelihood, decay=decay)
+
+    def told(chain):
+        at = chain.model.at(cells)
+        sizes = [np.log((U**2).sum()) for U in chain.model.tensor().factors]
+        scales = np.log([chain.gammas[0], chain.noise_variance])
+        return [*scales, chain.model.offset, np.tanh(at).mean(), np.tanh(at[0]), *sizes]
+
+    prior, ends = [told(start()) for _ in range(6000)], []
+    for _ in range(600):
+        chain = start()
+        for _ in range(40):
+            ledger = Ledger(shape)
+            ledger.add(cells, chain.model.at(cells) + np.sqrt(chain.noise_variance) * rng.standard_normal(len(cells)))
+            squares = float((ledger.within + ledger.counts * (ledger.means - units.centre) ** 2).sum())
+            chain.sweep(ledger, units._replace(squares=squares), rng, sweeps=1)
+        ends.append(told(chain))
+    p_values = [stats.ks_2samp(a, b).pvalue for a, b in zip(np.array(prior).T, np.array(ends).T)]
+    assert min(p_values) > 0.001 / len(p_values), p_values

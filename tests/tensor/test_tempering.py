@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy import stats
+from tests.plain.sweep import PlainChain
 
 from tensorbandits import Ledger
 from tensorbandits.tensor.gibbs import Chain, Units
@@ -93,3 +95,62 @@ def test_state_is_refused_where_it_is_no_ladder():
     np.testing.assert_array_equal(again.chains[2].model.rows, ladder.chains[2].model.rows)
     with pytest.raises(ValueError, match="chains"):
         again.restore({"turn": 9, "chains": {}}, None)
+
+
+def large_problem():
+    rng = np.random.default_rng(1)
+    chain = Chain.from_prior((6, 5, 4), (2, 2, 2), UNITS, rng, likelihood=Gaussian(1.0, learned=True))
+    cells = rng.integers((6, 5, 4), size=(400, 3))
+    rewards = 4 * chain.model.at(cells) + rng.standard_normal(400)
+    ledger = Ledger((6, 5, 4))
+    ledger.add(cells, rewards)
+    return ledger, cells, rewards
+
+
+def begun(ledger, sweeps, rng):
+    chain = Chain.from_prior(ledger.shape, (2, 2, 2), Units.of(ledger), rng)
+    if sweeps:
+        chain.sweep(ledger, Units.of(ledger), rng, sweeps=sweeps)
+    return chain
+
+
+def test_likelihoods_differ_as_those_of_single_rewards_do():
+    ledger, cells, rewards = large_problem()
+    rng = np.random.default_rng(3)
+    one, two = (begun(ledger, 5, rng) for _ in range(2))
+
+    def single(chain):
+        return stats.norm.logpdf(rewards, chain.model.at(cells), np.sqrt(chain.noise_variance)).sum()
+
+    difference = one.log_likelihood(ledger) - two.log_likelihood(ledger)
+    assert difference == pytest.approx(single(one) - single(two), rel=1e-9)
+    assert abs(difference) > 1e-3
+    plain = [PlainChain(chain).log_likelihood(ledger) for chain in (one, two)]
+    assert difference == pytest.approx(plain[0] - plain[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("poor", ["chain", "rung"])
+def test_the_better_of_two_neighbours_becomes_the_cooler(poor):
+    """A chain that knows nothing goes up, and one that knows much is kept against a rung that knows nothing."""
+    ledger, _, _ = large_problem()
+    rng = np.random.default_rng(4)
+    good, bad = begun(ledger, 300, rng), begun(ledger, 0, rng)
+    bad.likelihood.variance = good.likelihood.variance
+    ladder = Ladder(lambda units, rng: begun(ledger, 0, rng), 40)
+    ladder.chains, ladder.turn = (
+        [bad if poor == "rung" else good, *(begun(ledger, 0, rng) for _ in range(RUNGS - 1))],
+        1,
+    )
+
+    class FirstPair:
+        """A generator that has the first two rungs exchange."""
+
+        def __getattr__(self, name):
+            return getattr(rng, name)
+
+        def integers(self, high):
+            return 0
+
+    kept = ladder.step(good if poor == "rung" else bad, ledger, Units.of(ledger), FirstPair())
+    assert kept is good
+    assert ladder.chains[0] is bad
