@@ -114,17 +114,13 @@ class Sampler:
     def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood) -> None:
         self.shape, self.candidate, self._likelihood = shape, candidate, likelihood
         self.chain: Chain | None = None
-        self.ladder = Ladder(self.start, candidate.numbers(shape))
-        self.ladder_due = float(candidate.numbers(shape))  # rewards at which it steps; fewer settle nothing
+        self.numbers = candidate.numbers(shape)
+        self.ladder = Ladder(self.start, self.numbers)
+        self.ladder_due = float(self.numbers)  # rewards at which it steps; fewer settle nothing
         self.recent: Floats = np.zeros((0, 0))  # rows, core and offset of one draw in each line
         self.draws = 0  # kept so far
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the structure has."""
-        return self.candidate.numbers(self.shape)
 
     def start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
@@ -195,20 +191,22 @@ class Sampler:
         """Yield the models of further draws, with so many sweeps before each."""
         assert self.chain is not None
         for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
-            self._put(line)
+            self._next_line(len(line))[:] = line
             yield self.chain.model.with_numbers(line)
 
     def _keep(self) -> None:
         """Put the draw among the recent ones."""
         assert self.chain is not None
         model = self.chain.model
-        self._put(np.concatenate([model.rows, model.core, [model.offset]]))
+        line = self._next_line(len(model.rows) + len(model.core) + 1)
+        line[: len(model.rows)], line[len(model.rows) : -1], line[-1] = model.rows, model.core, model.offset
 
-    def _put(self, line: Floats) -> None:
+    def _next_line(self, size: int) -> Floats:
+        """Return the line of the oldest of the recent draws, which another one takes."""
         if not len(self.recent):
-            self.recent = np.zeros((RECENT, len(line)))
-        self.recent[self.draws % RECENT] = line
+            self.recent = np.zeros((RECENT, size))
         self.draws += 1
+        return np.asarray(self.recent[(self.draws - 1) % RECENT])
 
     def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
         """Return the log of the mean density of new rewards over the recent draws, if their noise has a variance.
@@ -222,17 +220,16 @@ class Sampler:
         values = values_of_lines(lines, self.chain.model.dims, np.array(cell, dtype=np.int64))
         scores = self.chain.likelihood.log_scores(values, count, total, variance)
         top = float(scores.max())
-        return top + math.log(float(np.exp(scores - top).mean()))
+        return top + math.log(float(np.exp(scores - top).sum()) / len(scores))
 
     def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
-        numbers = candidate.numbers(shape)
         if candidate != self.candidate:
             self.chain, self.ladder.chains = None, []
         elif self.chain is not None:
             self.chain.grow(shape, rng)
-        self.shape, self.candidate = shape, candidate
-        self.ladder.grow(shape, numbers, rng)
+        self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
+        self.ladder.grow(shape, self.numbers, rng)
         self.recent, self.draws = np.zeros((0, 0)), 0
 
     def state(self) -> dict[str, Any]:
@@ -255,7 +252,7 @@ class Sampler:
             check_array(state[name], f"the sampler's {name}", ()).item() for name in ("ladder_due", "score", "credit")
         )
         self.draws = check_count(state["draws"], "the sampler's draws", 0)
-        entries = self.candidate.numbers(self.shape) + (self.candidate.structure != "tucker") * sum(self.shape)
+        entries = self.numbers + (self.candidate.structure != "tucker") * sum(self.shape)
         size = (RECENT, entries) if len(state["recent"]) else (0, 0)
         self.recent = check_array(state["recent"], "the recent draws", size).copy()
         if self.draws and not len(self.recent):

@@ -136,7 +136,7 @@ class GibbsOracle:
 
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""
-        at_once = max(1, _AT_ONCE // sampler.candidate.numbers(ledger.shape))
+        at_once = max(1, _AT_ONCE // sampler.numbers)
         while sweeps:
             some = min(sweeps, at_once)
             sampler.sweep(ledger, units, rng, some, 1.0 / self.exploration)
@@ -150,7 +150,7 @@ class GibbsOracle:
             return
         units = self.likelihood.units(ledger)
         per_draw = min(self._per_reward(sampler), self.max_sweeps)
-        at_once = max(1, _AT_ONCE // sampler.candidate.numbers(ledger.shape))
+        at_once = max(1, _AT_ONCE // sampler.numbers)
         while count:
             some = min(count, max(1, at_once // per_draw))
             yield from sampler.more(ledger, units, rng, per_draw, some, 1.0 / self.exploration)

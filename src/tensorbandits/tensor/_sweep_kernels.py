@@ -96,6 +96,17 @@ def measure(table: Floats, n: int) -> tuple[float, float, float]:
 
 
 @kernel
+def squared_errors(table: Floats, values: Floats) -> float:
+    """Return the sum of the squares of all rewards about the ``values`` (n,) of their cells; ``table`` is a ledger's."""
+    total = 0.0
+    for c in range(len(values)):
+        N, mean = table[0, c], table[1, c] / table[0, c]
+        shift, deviation = mean - table[4, c], values[c] - mean
+        total += max(table[3, c] - N * shift * shift, 0.0) + N * deviation * deviation
+    return total
+
+
+@kernel
 def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: Floats) -> None:
     """Bring perturbation sums up to date: one for rewards that count for j has variance j.
 
@@ -559,7 +570,11 @@ def sweeps(
     rows: Floats,
     core: Floats,
     numbers: Floats,
-    prior: Prior,
+    prior_rows: Floats,
+    prior_core: Floats,
+    prior_precision: Floats,
+    kind: Ints,
+    prior_gammas: Floats,
     noise: Floats,
     gammas: Floats,
     flags: int,
@@ -570,8 +585,9 @@ def sweeps(
     A line of ``noise`` holds standard normal variates for all rows, then for offset and core; a line of ``gammas``
     standard gamma variates for the core's precisions, then for the noise. The lines of ``kept`` take rows, core and
     offset as they are after equal shares of the sweeps. One mode alone gets a second, of a single level whose row
-    stays 1.
+    stays 1. The parts of the prior come one by one, as a tuple of them takes a while to unpack.
     """
+    prior = Prior(prior_rows, prior_core, prior_precision, kind, prior_gammas)
     tree = grow(order, cells, precision, target, numbers[CENTRE])
     d = dims.shape[1]
     r, s = (dims[1, d - 2] if d > 1 else 1), dims[1, d - 1]

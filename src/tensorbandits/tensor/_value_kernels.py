@@ -9,27 +9,30 @@ from tensorbandits.tensor.tucker import Floats, Ints
 
 
 @kernel
-def values(core: Floats, rows: Floats, dims: Ints, cells: Ints, offset: float) -> Floats:
+def values(core: Floats, rows: Floats, dims: Ints, cells: Ints, order: Ints, offset: float) -> Floats:
     """Return the values at cells (n, d), shape (n,), of a model in the layout of the sweeps.
 
-    The core is multiplied by one row per mode, the last mode first, so that what is left stays at its beginning.
+    The core is multiplied by one row per mode, the first mode first. In line ``j`` of ``left`` is what is left after
+    ``j`` of them; a cell that shares its first levels with the one before, in ``order``, goes on from there.
     """
     n, d = cells.shape
-    start = np.zeros(d + 1, dtype=np.int64)
-    for j in range(d):
-        start[j + 1] = start[j] + dims[0, j] * dims[1, j]
-    left, result = np.empty(len(core)), np.empty(n)
-    for c in range(n):
-        size = len(core)
-        left[:] = core
-        for j in range(d - 1, -1, -1):
-            r = dims[1, j]
-            at = start[j] + cells[c, j] * r
+    left, result = np.empty((d + 1, len(core))), np.empty(n)
+    left[0] = core
+    before = -1
+    for at in order:
+        size, start, same = len(core), 0, before >= 0
+        for j in range(d):
+            r, level = dims[1, j], cells[at, j]
             size //= r
-            for q in range(size):
-                x = 0.0
-                for a in range(r):
-                    x += left[q * r + a] * rows[at + a]
-                left[q] = x
-        result[c] = offset + left[0]
+            same = same and level == cells[before, j]
+            if not same:
+                u = start + level * r
+                for q in range(size):
+                    x = 0.0
+                    for a in range(r):
+                        x += left[j, a * size + q] * rows[u + a]
+                    left[j + 1, q] = x
+            start += dims[0, j] * r
+        before = at
+        result[at] = offset + left[d, 0]
     return result

@@ -18,6 +18,7 @@ the same with main effects only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -115,8 +116,8 @@ class Chain:
 
     @property
     def finite(self) -> bool:
-        """Whether floats hold what was drawn."""
-        return bool(np.isfinite(self.model.core.sum() + self.model.rows.sum() + self.model.offset))
+        """Whether floats hold what was drawn last: the core, for which rows that no float holds leave no numbers."""
+        return math.isfinite(self.model.core.sum() + self.model.offset)
 
     def calm(self, units: Units) -> Self:
         """Start from nothing upward: a chain of clicks or counts far out in the prior's tail comes down too slowly."""
@@ -167,7 +168,8 @@ class Chain:
         learn_noise = likelihood.learned and residual is None
         fitted_to = observations
         if residual is not None:
-            residual.redraw_variance(observations, model.at(ledger.cells), units, likelihood.variance, rng)
+            fitted = model.at(ledger.cells, ledger.order)
+            residual.redraw_variance(observations, fitted, units, likelihood.variance, rng)
             fitted_to = residual.soften(observations, likelihood.variance)
         noise = np.empty((sweeps, len(model.rows) + 1 + len(model.core)))
         gammas = np.empty((sweeps, len(kinds) + 1))
@@ -189,12 +191,13 @@ class Chain:
             keep=keep,
         )
         if residual is not None:
-            likelihood.variance = residual.redraw(observations, model.at(ledger.cells), units, likelihood, rng)
+            fitted = model.at(ledger.cells, ledger.order)
+            likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
 
     def values(self, ledger: Ledger) -> Floats:
         """Return the draw's values at the ledger's cells, shape (n,)."""
-        values = self.model.at(ledger.cells)
+        values = self.model.at(ledger.cells, ledger.order)
         return values if self.residual is None else values + self.residual.align(len(ledger))
 
     def log_likelihood(self, ledger: Ledger) -> float:

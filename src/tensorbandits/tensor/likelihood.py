@@ -101,15 +101,6 @@ class Observations(NamedTuple):
         target = precision * values + slope
         return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
 
-    def times(self, weight: float) -> Observations:
-        """Return the same with rewards that count ``weight`` times what they did."""
-        if weight == 1.0:
-            return self
-        order, cells, precision, target, centre, squares, rounds = self
-        return Observations(
-            *(order, cells, weight * precision, weight * target, centre, weight * squares, weight * rounds)
-        )
-
 
 def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
     """Say of each sum of a whole number of rewards whether it is whole, up to rounding, (n,)."""
@@ -244,7 +235,10 @@ class Gaussian:
         weight: float = 1.0,
     ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
-        return self.expect(ledger, units, values).times(weight)
+        return Observations(
+            *(ledger.order, ledger.cells, weight * ledger.counts, weight * ledger.totals),
+            *(units.centre, weight * units.squares, weight * ledger.rounds),
+        )
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return counts and sums of rewards."""
@@ -276,8 +270,9 @@ class Gaussian:
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
-        squares = ledger.within.sum() + (ledger.counts * (values - ledger.means) ** 2).sum()
-        return -0.5 * (ledger.rounds * math.log(self.variance) + float(squares) / self.variance)
+        from tensorbandits.tensor._sweep_kernels import squared_errors
+
+        return -0.5 * (ledger.rounds * math.log(self.variance) + squared_errors(ledger.table, values) / self.variance)
 
     def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
         """Return the log densities of the mean of the rewards."""

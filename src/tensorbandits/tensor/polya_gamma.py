@@ -35,17 +35,21 @@ class Weights:
 
     def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
         """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,)."""
-        n, before = len(h), len(self.h)
-        due = np.ones(n, dtype=bool)
-        due[:before] = self.h[:n] != h[:before]
+        n, known = len(h), min(len(h), len(self.h))
         share = max(_FEW, n // _SHARES)
-        if share < n:
-            due[(self.turn + np.arange(share)) % n] = True
-            self.turn = (self.turn + share) % n
+        if share >= n:
+            self.omega = draw_weights(h, tilt, rng)
         else:
-            due[:] = True
-        self.omega = np.concatenate([self.omega[:n], np.zeros(n - min(before, n))])
-        self.omega[due] = draw_weights(h[due], tilt[due], rng)
+            due = np.ones(n, dtype=bool)
+            np.not_equal(self.h[:known], h[:known], out=due[:known])
+            due[self.turn : self.turn + share] = True
+            due[: max(self.turn + share - n, 0)] = True
+            self.turn = (self.turn + share) % n
+            at = due.nonzero()[0]
+            omega = np.empty(n)
+            omega[:known] = self.omega[:known]
+            omega[at] = draw_weights(h[at], tilt[at], rng)
+            self.omega = omega
         self.h = h.copy()
         return self.omega
 

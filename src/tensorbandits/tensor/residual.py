@@ -42,10 +42,10 @@ class Deviating(Model):
         """Return the same: nobody changes it."""
         return self
 
-    def at(self, cells: Ints) -> Floats:
+    def at(self, cells: Ints, order: Ints | None = None) -> Floats:
         """Return the values at valid cells (n, d), shape (n,)."""
         own = {tuple(cell): value for cell, value in zip(self.cells.tolist(), self.seen.tolist(), strict=True)}
-        values = super().at(cells)
+        values = super().at(cells, order)
         return np.array([own.get(tuple(cell), value) for cell, value in zip(cells.tolist(), values, strict=True)])
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
@@ -94,7 +94,7 @@ class Residual:
 
     def model(self, model: Model, ledger: Ledger) -> Deviating:
         """Return a tensor with the deviations, as it is now."""
-        values = model.at(ledger.cells) + self.align(len(ledger))
+        values = model.at(ledger.cells, ledger.order) + self.align(len(ledger))
         return Deviating(model.copy(), ledger.cells.copy(), values)
 
     def redraw(

@@ -64,11 +64,12 @@ class Model:
         result.__dict__ = {**self.__dict__, "rows": self.rows.copy(), "core": self.core.copy()}
         return result
 
-    def at(self, cells: Ints) -> Floats:
-        """Return the values at valid cells (n, d), shape (n,)."""
+    def at(self, cells: Ints, order: Ints | None = None) -> Floats:
+        """Return the values at valid cells (n, d), shape (n,); sooner if their ``order`` by levels (n,) is given."""
         from tensorbandits.tensor._value_kernels import values
 
-        return np.asarray(values(self.core, self.rows, self.dims, cells, self.offset))
+        order = np.arange(len(cells)) if order is None else order
+        return np.asarray(values(self.core, self.rows, self.dims, cells, order, self.offset))
 
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""
@@ -155,20 +156,20 @@ def sweep(
     place, and one for the noise. Returns the variance, and the model's numbers (rows, core, offset) after each of
     ``keep`` shares of the sweeps.
     """
-    from tensorbandits.tensor import _sweep_kernels as k
+    from tensorbandits.tensor._sweep_kernels import FREE, LEARN_GAMMA, LEARN_NOISE, OFFSET, VARIANCE, sweeps
 
     free = offset_precision is not None and not model.affine
     centre = observations.centre
     scale, rate = learn or (0.0, None)
-    flags = k.FREE * free | k.LEARN_GAMMA * (learn is not None) | k.LEARN_NOISE * (rate is not None)
-    start = [model.offset - centre, variance, offset_precision or 0.0, centre, scale]
-    numbers = np.array([*start, observations.squares, rate or 0.0])
-    kept = np.empty((keep, len(model.rows) + len(model.core) + 1))
-    k.sweeps(
+    flags = FREE * free | LEARN_GAMMA * (learn is not None) | LEARN_NOISE * (rate is not None)
+    start = (model.offset - centre, variance, offset_precision or 0.0, centre, scale)
+    numbers = np.array((*start, observations.squares, rate or 0.0))
+    kept = np.empty((keep, noise.shape[1]))
+    sweeps(
         *(*observations[:4], model.dims, model.static, model.rows, model.core, numbers),
-        k.Prior(prior.rows, prior.core, prior.precision, prior.kind, prior.gammas),
+        *(prior.rows, prior.core, prior.precision, prior.kind, prior.gammas),
         *(noise, np.zeros((len(noise), 1 + len(prior.gammas))) if gammas is None else gammas),
         *(flags, kept),
     )
-    model.offset = centre + float(numbers[k.OFFSET])
-    return float(numbers[k.VARIANCE]), kept
+    model.offset = centre + numbers.item(OFFSET)
+    return numbers.item(VARIANCE), kept

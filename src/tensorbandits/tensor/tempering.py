@@ -9,6 +9,7 @@ every rung alone, above all the posterior, which is the law of the first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,9 +19,9 @@ from tensorbandits.checks import Cell, check_count
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.gibbs import Chain
 from tensorbandits.tensor.likelihood import Units
-from tensorbandits.tensor.tucker import Floats
 
 RUNGS = 5  # besides the posterior's
+_HELD = 1.1  # times as many rewards before the rungs' weights change: what was drawn for a weight is good for no other
 
 
 class Ladder:
@@ -31,10 +32,11 @@ class Ladder:
         self.chains: list[Chain] = []
         self.turn = 0  # the rung that swept last
 
-    def weights(self, rounds: float) -> Floats:
-        """Return how much rewards count in each rung, the posterior's first, shape (RUNGS + 1,)."""
-        hottest = min(self._numbers / max(rounds, 1.0), 1.0)
-        return np.asarray(hottest ** (np.arange(RUNGS + 1) / RUNGS))
+    def weights(self, rounds: float) -> list[float]:
+        """Return how much rewards count in each rung, the posterior's first."""
+        held = _HELD ** math.floor(math.log(max(rounds, 1.0)) / math.log(_HELD))
+        hottest = min(self._numbers / held, 1.0)
+        return [hottest ** (k / RUNGS) for k in range(RUNGS + 1)]
 
     def step(
         self,
@@ -52,12 +54,12 @@ class Ladder:
         """
         if not self.chains:
             self.chains = [self._start(units, rng) for _ in range(RUNGS)]
-        weights = weight * self.weights(ledger.rounds)
+        weights = [weight * share for share in self.weights(ledger.rounds)]
         self.turn = self.turn % RUNGS + 1
-        self.chains[self.turn - 1].sweep(ledger, units, rng, sweeps=sweeps, weight=float(weights[self.turn]))
+        self.chains[self.turn - 1].sweep(ledger, units, rng, sweeps=sweeps, weight=weights[self.turn])
         if not self.chains[self.turn - 1].finite:
             self.chains[self.turn - 1] = self._start(units, rng).calm(units)
-        rungs, cooler = [chain, *self.chains], int(rng.integers(RUNGS))
+        rungs, cooler = [chain, *self.chains], int(RUNGS * rng.random())
         gain = rungs[cooler + 1].log_likelihood(ledger) - rungs[cooler].log_likelihood(ledger)
         if (weights[cooler] - weights[cooler + 1]) * gain > -rng.standard_exponential():
             rungs[cooler : cooler + 2] = rungs[cooler + 1], rungs[cooler]
