@@ -116,7 +116,9 @@ def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay, structure):
 def test_values_at_cells_are_those_of_the_tensor(problem):
     shape, rank, ledger, rng = problem
     model = Chain.from_prior(shape, rank, Units(3.0, 2.0), rng).model
-    np.testing.assert_allclose(model.at(ledger.cells), values_at(model.tensor(), ledger.cells), rtol=1e-9, atol=1e-9)
+    expected = values_at(model.tensor(), ledger.cells)
+    for order in (None, ledger.order, ledger.order[::-1].copy()):
+        np.testing.assert_allclose(model.at(ledger.cells, order), expected, rtol=1e-9, atol=1e-9)
     assert model.at(ledger.cells[:0]).shape == (0,)
 
 

@@ -156,8 +156,8 @@ def test_the_better_of_two_neighbours_becomes_the_cooler(poor):
         def __getattr__(self, name):
             return getattr(rng, name)
 
-        def random(self):
-            return 0.0
+        def integers(self, high):
+            return 0
 
     kept = ladder.step(good if poor == "rung" else bad, ledger, Units.of(ledger), FirstPair())
     assert kept is good

@@ -59,7 +59,7 @@ class Ladder:
         self.chains[self.turn - 1].sweep(ledger, units, rng, sweeps=sweeps, weight=weights[self.turn])
         if not self.chains[self.turn - 1].finite:
             self.chains[self.turn - 1] = self._start(units, rng).calm(units)
-        rungs, cooler = [chain, *self.chains], int(RUNGS * rng.random())
+        rungs, cooler = [chain, *self.chains], int(rng.integers(RUNGS))
         gain = rungs[cooler + 1].log_likelihood(ledger) - rungs[cooler].log_likelihood(ledger)
         if (weights[cooler] - weights[cooler + 1]) * gain > -rng.standard_exponential():
             rungs[cooler : cooler + 2] = rungs[cooler + 1], rungs[cooler]
