@@ -9,7 +9,7 @@ from tensorbandits.tensor.clicks import Clicks
 from tensorbandits.tensor.counts import Counts, estimate_dispersion
 from tensorbandits.tensor.gibbs import Chain
 from tensorbandits.tensor.likelihood import Gaussian, Units
-from tensorbandits.tensor.polya_gamma import draw_weights, mean_weights
+from tensorbandits.tensor.polya_gamma import Weights, draw_weights, mean_weights
 from tensorbandits.tensor.rewards import likelihood_of
 
 
@@ -52,6 +52,23 @@ def test_weights_of_what_has_nearly_faded_are_their_means():
     draws = draw_weights(h, tilt, rng)
     np.testing.assert_array_equal(draws[:2], mean_weights(h, tilt)[:2])
     assert draws[2] > 0
+
+
+@pytest.mark.parametrize("turn", [0, 200, 399])
+def test_new_shapes_and_a_share_of_the_others_are_redrawn(turn):
+    """The rest stays as it was; the share goes round."""
+    rng = np.random.default_rng(0)
+    before, omega = rng.integers(1, 5, 380).astype(float), rng.random(380)
+    h = np.append(before, np.ones(20))
+    h[[3, 77, 310]] += 1.0
+    weights = Weights(before.copy(), omega.copy(), turn)
+    found = weights.redraw(h, np.full(400, -1.0), rng).copy()
+    due = {3, 77, 310, *range(380, 400), *((turn + np.arange(256)) % 400).tolist()}
+    assert set(np.flatnonzero(found[:380] != omega).tolist()) == {c for c in due if c < 380}
+    assert (found > 0).all()
+    assert weights.turn == (turn + 256) % 400
+    weights.redraw(h, np.full(400, -1.0), rng)
+    assert (weights.omega != found).sum() == 256
 
 
 # Densities.

@@ -100,15 +100,10 @@ class GibbsOracle:
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
-        units, received = self.likelihood.units(ledger), ledger.received
-        for sampler in self.samplers:
-            if sampler.chain is None or not self.seen:
-                sampler.begin(units, rng)
-            if received > _MANY * self.seen:
+        received, chances = ledger.received, self.chances
+        if received > _MANY * self.seen:
+            for sampler in self.samplers:
                 sampler.forget()
-            if self.residual or (self.residual is None and ledger.rounds >= _ROUNDS_PER_CELL * math.prod(ledger.shape)):
-                sampler.allow_residual(units)
-        chances = self.chances
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
         share = max(1.0, ledger.rounds / self._settled)  # rewards that are worth a sweep
@@ -116,6 +111,12 @@ class GibbsOracle:
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if known and not (playing.deviates and rng.random() * share < 1.0):
             return playing.recall(ledger, rng)
+        units = self.likelihood.units(ledger)
+        for sampler in self.samplers:
+            if sampler.chain is None or not self.seen:
+                sampler.begin(units, rng)
+            if self.residual or (self.residual is None and ledger.rounds >= _ROUNDS_PER_CELL * math.prod(ledger.shape)):
+                sampler.allow_residual(units)
         new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
             wanted = self._per_reward(sampler) * new

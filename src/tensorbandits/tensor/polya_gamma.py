@@ -35,21 +35,17 @@ class Weights:
 
     def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
         """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,)."""
-        n, known = len(h), min(len(h), len(self.h))
-        share = max(_FEW, n // _SHARES)
-        if share >= n:
-            self.omega = draw_weights(h, tilt, rng)
-        else:
-            due = np.ones(n, dtype=bool)
-            np.not_equal(self.h[:known], h[:known], out=due[:known])
-            due[self.turn : self.turn + share] = True
-            due[: max(self.turn + share - n, 0)] = True
+        n, share = len(h), max(_FEW, len(h) // _SHARES)
+        if share < n:
+            from tensorbandits.tensor._weight_kernels import due
+
+            cells, shapes, tilts = due(self.h, h, tilt, self.turn % n, share)
+            if len(self.omega) != n:
+                self.omega = np.resize(self.omega, n)
+            self.omega[cells] = draw_weights(shapes, tilts, rng)
             self.turn = (self.turn + share) % n
-            at = due.nonzero()[0]
-            omega = np.empty(n)
-            omega[:known] = self.omega[:known]
-            omega[at] = draw_weights(h[at], tilt[at], rng)
-            self.omega = omega
+        else:
+            self.omega = draw_weights(h, tilt, rng)
         self.h = h.copy()
         return self.omega
 
@@ -75,10 +71,9 @@ def draw_weights(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
     from polyagamma import random_polyagamma  # a compiled package that Gaussian rewards need not wait for
 
     tilt = np.abs(tilt)
-    usual = (tilt <= _FAR) & (h >= _SLIGHT)
-    if usual.all():
+    if tilt.max(initial=0.0) <= _FAR and h.min(initial=_SLIGHT) >= _SLIGHT:
         return np.asarray(random_polyagamma(h, tilt, random_state=rng, disable_checks=True))
-    omega = mean_weights(h, tilt)
+    omega, usual = mean_weights(h, tilt), (tilt <= _FAR) & (h >= _SLIGHT)
     omega[usual] = random_polyagamma(h[usual], tilt[usual], random_state=rng, disable_checks=True)
     far = ~usual & (h >= _SLIGHT)
     omega[far] = rng.wald(h[far] / (2.0 * tilt[far]), h[far] ** 2 / 4.0)

@@ -60,8 +60,12 @@ class Model:
 
     def copy(self) -> Model:
         """Return an independent copy."""
+        return self._with(rows=self.rows.copy(), core=self.core.copy())
+
+    def _with(self, **numbers: Any) -> Model:
+        """Return the same with other numbers."""
         result = Model.__new__(Model)  # several times as fast as making one, and on the way of every decision
-        result.__dict__ = {**self.__dict__, "rows": self.rows.copy(), "core": self.core.copy()}
+        result.__dict__ = {**self.__dict__, **numbers}
         return result
 
     def at(self, cells: Ints, order: Ints | None = None) -> Floats:
@@ -73,8 +77,7 @@ class Model:
 
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""
-        split = len(self.rows)
-        return Model(self.shape, self.rank, line[:split], line[split:-1], float(line[-1]), affine=self.affine)
+        return self._with(rows=line[: len(self.rows)], core=line[len(self.rows) : -1], offset=float(line[-1]))
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
         """Return the allowed cell of largest value given the levels of the modes that are not -1 in ``fixed`` (d,)."""
