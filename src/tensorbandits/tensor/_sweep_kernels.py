@@ -97,7 +97,7 @@ def measure(table: Floats, n: int) -> tuple[float, float, float]:
 
 @kernel
 def squared_errors(table: Floats, values: Floats) -> float:
-    """Return the sum of the squares of all rewards about the ``values`` (n,) of their cells; ``table`` is a ledger's."""
+    """Return the sum of squares of all rewards about the ``values`` (n,) of their cells; ``table`` is a ledger's."""
     total = 0.0
     for c in range(len(values)):
         N, mean = table[0, c], table[1, c] / table[0, c]
