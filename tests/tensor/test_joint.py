@@ -14,6 +14,7 @@ from tensorbandits.tensor.counts import Counts
 from tensorbandits.tensor.gibbs import Chain, Units
 from tensorbandits.tensor.likelihood import Gaussian
 from tensorbandits.tensor.residual import Residual
+from tensorbandits.tensor.uneven import Uneven
 
 CELLS = np.array([(0, 0, 1), (1, 1, 0), (2, 0, 0), (2, 1, 1)])  # each is seen twice
 
@@ -30,6 +31,7 @@ class KnownCounts(Counts):
 
 LIKELIHOODS = {
     "gaussian": (Gaussian(1.0, learned=True), Units(0.5, 1.5)),
+    "uneven": (Uneven(1.0, learned=True), Units(0.5, 1.5)),
     "clicks": (Clicks(), Units(-0.5, 1.0)),
     "counts": (KnownCounts(1.5), Units(-0.5, 0.2)),
 }
@@ -53,7 +55,9 @@ def rewards_given(chain, rng):
     """Two rewards of each cell; the few counts in a thousand that are huge are drawn as normal ones, up to a limit."""
     x, likelihood = np.repeat(values(chain), 2), chain.likelihood
     if isinstance(likelihood, Gaussian):
-        return x + np.sqrt(likelihood.variance) * rng.standard_normal(len(x))
+        cells = np.repeat(CELLS[:, : len(chain.model.shape)], 2, axis=0).tolist()
+        variances = np.array([likelihood.variance_at(tuple(cell)) for cell in cells])
+        return x + np.sqrt(variances) * rng.standard_normal(len(x))
     if isinstance(likelihood, Clicks):
         return (rng.random(len(x)) < likelihood.rewards(x)).astype(float)
     means = likelihood.rewards(x) * rng.gamma(likelihood.dispersion, size=len(x)) / likelihood.dispersion
@@ -65,7 +69,9 @@ def statistics(chain, units):
     model = chain.model
     at = np.tanh((values(chain) - units.centre) / units.scale)
     sizes = [np.log(chain.residual.variance), np.log((chain.residual.delta**2).sum())] if chain.residual else []
+    ratios = getattr(chain.likelihood, "ratios", [])
     return [
+        *(np.log(ratio[0]) for ratio in ratios),
         *np.log(chain.gammas),
         np.log(chain.likelihood.variance),
         np.arctan(model.offset + (model.affine and model.core[0])),

@@ -27,6 +27,7 @@ from tensorbandits.tensor.tucker import Floats
 _AUTO = ((2, 1.0, 0.0), (3, 0.6, -6.0))  # ranks, decays and odds that are tried side by side
 _AUTO_LARGE = ((1, 1.0, 0.0),)  # where both make too large a core
 _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
+_PLENTY = 150.0  # rewards for each number, from which on to try interactions costs little beside what was played
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
@@ -35,13 +36,14 @@ _LADDER = 400.0  # the ladder steps with every reward at first, then each time w
 class Candidate(NamedTuple):
     """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before.
 
-    ``odds`` are the nats of evidence that it has before any reward.
+    ``odds`` are the nats of evidence that it has before any reward. ``later`` is what it becomes when there are plenty.
     """
 
     structure: Structure
     rank: Cell
     decay: float = 1.0
     odds: float = 0.0
+    later: Candidate | None = None
 
     def numbers(self, shape: Cell) -> int:
         """How many numbers such a tensor has.
@@ -65,7 +67,7 @@ def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: floa
     """Return the structures to consider: the one that was told, or two ranks and, if that is open, main effects alone.
 
     >>> candidates(2, None, (5, 5))
-    [Candidate(structure='tucker', rank=(2, 2), decay=1.0, odds=0.0)]
+    [Candidate(structure='tucker', rank=(2, 2), decay=1.0, odds=0.0, later=None)]
     >>> [(one.structure, one.rank) for one in candidates("auto", None, (5, 5, 2))]
     [('tucker', (2, 2, 2)), ('tucker', (3, 3, 2)), ('additive', (1, 1, 1))]
     """
@@ -80,8 +82,9 @@ def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: floa
     small = [one for one in _AUTO if math.prod(min(one[0] + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
     found = [Candidate(kind, _columns(r, kind, shape), decay or own, odds) for r, own, odds in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
-    if structure is None and len(shape) > 1 and 2 ** len(shape) <= _AUTO_CORE:
-        distinct.append(Candidate("additive", _columns(1, "additive", shape), odds=_ADDITIVE_ODDS))
+    if structure is None and len(shape) > 1 and 3 ** len(shape) <= _AUTO_CORE:
+        later = Candidate("affine", _columns(2, "affine", shape), decay or 1.0)
+        distinct.append(Candidate("additive", _columns(1, "additive", shape), odds=_ADDITIVE_ODDS, later=later))
     return distinct
 
 
@@ -124,7 +127,7 @@ class Sampler:
 
     def start(self, units: Units, rng: np.random.Generator) -> Chain:
         """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
-        structure, rank, decay, _ = self.candidate
+        structure, rank, decay, *_ = self.candidate
         chain = Chain.from_prior(
             *(self.shape, rank, units, rng),
             structure=structure,
@@ -138,6 +141,15 @@ class Sampler:
         """Start from the prior."""
         self.chain = self.start(units, rng)
         self.forget()
+
+    def outgrow(self, rewards: float, units: Units, rng: np.random.Generator) -> bool:
+        """Become the later structure when there are plenty of rewards for each of its numbers; say whether it did."""
+        later = self.candidate.later
+        if later is None or rewards < _PLENTY * later.numbers(self.shape):
+            return False
+        self.grow(self.shape, later, rng)
+        self.begin(units, rng)
+        return True
 
     def forget(self) -> None:
         """Forget the recent draws."""
@@ -246,6 +258,8 @@ class Sampler:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
+        if state["chain"] and self.candidate.later and state["chain"]["structure"] == self.candidate.later.structure:
+            self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
         self.ladder_due, self.score, self.credit = (

@@ -23,13 +23,14 @@ from tensorbandits.policies.approximate import ModelSampling
 from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure
 from tensorbandits.tensor.gibbs import Structure, Units
 from tensorbandits.tensor.likelihood import Likelihood
-from tensorbandits.tensor.rewards import Reward, likelihood_of
+from tensorbandits.tensor.rewards import Noise, Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
 _UNKNOWNS = 2.0  # rewards for each number of the first structure, before which there is no evidence
+_FEW = 4.0  # rewards for each number: before there are so many, sharpening what they say only spreads their errors
 _ANY = 0.02  # share of decisions in which every structure has the same chance
 _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
@@ -59,7 +60,8 @@ class GibbsOracle:
         self.samplers = self._start(shape, candidates)
         self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
-        self._settled = _SETTLED
+        self.worth = 1.0  # rewards that say as much as one normal one
+        self._anew = False  # whether every draw is a new one
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
@@ -67,7 +69,7 @@ class GibbsOracle:
 
     def detach(self, *, played: bool) -> None:
         """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
-        self._settled = math.inf
+        self._anew = True
         if not played:
             self.exploration = 1.0
 
@@ -80,16 +82,21 @@ class GibbsOracle:
         chances = np.exp(scores - scores.max())
         return np.asarray((1.0 - _ANY) * chances / chances.sum() + _ANY / len(scores))
 
-    def observe(self, cell: Cell, count: float, total: float) -> None:
-        """Score the structures by rewards that they have not learned from yet."""
+    def observe(self, cell: Cell, count: float, total: float, ledger: Ledger) -> None:
+        """Score the structures by rewards that they have not learned from yet, though the ledger has them.
+
+        A cell that is played all the time all of them predict: the more it was tried, the less another reward counts.
+        """
         if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
             return
         if self.seen < _UNKNOWNS * self.samplers[0].numbers:  # its draws are mostly the prior's
             return
-        variance = max(sampler.chain.noise_variance for sampler in self.samplers if sampler.chain)
+        variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
+        before = max(ledger[cell].rounds - count, 0.0)
+        new = min(1.0, self.worth * math.log1p(count / (before + self.worth)) / count)
         for sampler in self.samplers:
-            sampler.score *= 1.0 - _FORGET
-            sampler.score += sampler.log_score(cell, count, total, variance)
+            sampler.score *= (1.0 - _FORGET) ** (new * count)
+            sampler.score += new * sampler.log_score(cell, count, total, variance)
         best = max(sampler.score for sampler in self.samplers)
         for sampler in self.samplers:
             sampler.score = max(sampler.score - best, -_FARTHEST)
@@ -106,15 +113,17 @@ class GibbsOracle:
                 sampler.forget()
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
-        share = max(1.0, ledger.rounds / self._settled)  # rewards that are worth a sweep
+        share = 1.0 if self._anew else max(self.worth, ledger.rounds / _SETTLED)  # rewards that are worth a sweep
         known = 0.0 < received < self.seen + share and share > 1.0 and playing.draws >= RECENT
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if known and not (playing.deviates and rng.random() * share < 1.0):
             return playing.recall(ledger, rng)
-        units = self.likelihood.units(ledger)
+        units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
         for sampler in self.samplers:
             if sampler.chain is None or not self.seen:
                 sampler.begin(units, rng)
+            elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
+                self._sweep(sampler, ledger, units, rng, self.max_sweeps)
             if self.residual or (self.residual is None and ledger.rounds >= _ROUNDS_PER_CELL * math.prod(ledger.shape)):
                 sampler.allow_residual(units)
         new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
@@ -126,9 +135,14 @@ class GibbsOracle:
                 sampler.credit -= wanted
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
         if received > self.seen:
-            playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), 1.0 / self.exploration)
+            playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), self._weight(playing, ledger))
         self.seen = received
         return playing.model(ledger)
+
+    def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
+        """Return how often a reward counts: no more than once while there are few for each number that is learned."""
+        each = ledger.rounds / (self.worth * sampler.numbers)
+        return min(1.0 / self.exploration, max(1.0, each / _FEW))
 
     def _per_reward(self, sampler: Sampler) -> int:
         """Return how often a chain sweeps for a new reward."""
@@ -140,7 +154,7 @@ class GibbsOracle:
         at_once = max(1, _AT_ONCE // sampler.numbers)
         while sweeps:
             some = min(sweeps, at_once)
-            sampler.sweep(ledger, units, rng, some, 1.0 / self.exploration)
+            sampler.sweep(ledger, units, rng, some, self._weight(sampler, ledger))
             sweeps -= some
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
@@ -154,7 +168,7 @@ class GibbsOracle:
         at_once = max(1, _AT_ONCE // sampler.numbers)
         while count:
             some = min(count, max(1, at_once // per_draw))
-            yield from sampler.more(ledger, units, rng, per_draw, some, 1.0 / self.exploration)
+            yield from sampler.more(ledger, units, rng, per_draw, some, self._weight(sampler, ledger))
             count -= some
 
     def model(self) -> Model | None:
@@ -164,11 +178,12 @@ class GibbsOracle:
 
     def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
-        if [sampler.candidate for sampler in self.samplers] != list(candidates):
+        now = [sampler.candidate for sampler in self.samplers]
+        if len(now) != len(candidates) or any(a not in (b, b.later) for a, b in zip(now, candidates, strict=True)):
             self.seen, self.playing = 0.0, 0
             self.samplers = self._start(shape, candidates)
             return
-        for sampler, candidate in zip(self.samplers, candidates, strict=True):
+        for sampler, candidate in zip(self.samplers, now, strict=True):
             sampler.grow(shape, candidate, rng)
 
     def state(self) -> dict[str, Any]:
@@ -205,7 +220,8 @@ class TensorThompsonSampling(ModelSampling):
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
     exploration : the temperature: rewards count ``1 / exploration`` times. 1 samples the posterior exactly, less
         explores less, which pays unless a few wrong first impressions are costly.
-    noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it.
+    noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
+        ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
         there are 50 rewards per cell, when trying cells by themselves costs little beside what was played; then no
         cell stays ahead only because no tensor of low rank says better.
@@ -236,7 +252,7 @@ class TensorThompsonSampling(ModelSampling):
         structure: Structure | None = None,
         reward: Reward = "gaussian",
         exploration: float = 0.5,
-        noise: float | None = None,
+        noise: Noise = None,
         residual: bool | None = None,
         decay: float | None = None,
         sweeps: int | None = None,
@@ -247,7 +263,9 @@ class TensorThompsonSampling(ModelSampling):
         self.rank, self.structure = rank, check_structure(structure)
         self.reward: Reward = reward
         self.exploration = check_positive(exploration, "exploration")
-        self.noise = check_noise(noise)
+        if isinstance(noise, str) and noise != "varying":
+            raise ValueError(f'noise is {noise!r}; give a number, None, which learns it, or "varying", by level')
+        self.noise: Noise = noise if isinstance(noise, str) else check_noise(noise)
         if residual is not None and not isinstance(residual, (bool, np.bool_)):
             raise TypeError(f"residual is {residual!r}; give True, False, or None for when there are many rewards")
         self.residual = residual
@@ -286,7 +304,7 @@ class TensorThompsonSampling(ModelSampling):
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         super()._observe(cell, count, total, note)
-        self.oracle.observe(cell, count, total)
+        self.oracle.observe(cell, count, total, self._ledger)
 
     def _observe_ledger(self, ledger: Ledger) -> None:
         for entry in ledger:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Units, whole
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -38,6 +39,9 @@ class Clicks:
         """Return the same: there is nothing to draw."""
         return type(self)()
 
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
+        """Levels have no parameters."""
+
     def units(self, ledger: Ledger) -> Units:
         """Return the mean over observed cells of their log-odds, each rate shrunk by one click towards the pooled one.
 
@@ -61,6 +65,10 @@ class Clicks:
         target = weight * (ledger.totals - 0.5 * ledger.counts)
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
+    def variance_at(self, cell: Cell) -> float:
+        """Return 1: it is no parameter."""
+        return self.variance
+
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""
         rates = expit(values)
@@ -71,6 +79,10 @@ class Clicks:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
         rates = _shrunk_rates(ledger)
         return np.asarray(rates * (1.0 - rates))
+
+    def worth(self, ledger: Ledger) -> float:
+        """Return how many rewards say as much as a normal one: 1 / (10 rate) for those that are mostly 0."""
+        return max(1.0, ENOUGH / float(np.mean(self.information(ledger)))) if len(ledger) else 1.0
 
     def slowness(self, ledger: Ledger) -> float:
         """Return the precision that a draw is given over the information of the rewards: 1 / (14 rate) for rare clicks.

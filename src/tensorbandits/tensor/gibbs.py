@@ -110,6 +110,7 @@ class Chain:
         core[kind < 0] = 0.0
         offset = units.centre + units.scale * np.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
         likelihood = (likelihood or Gaussian(1.0, learned=True)).drawn(units, rng)
+        likelihood.grow(shape, rng)
         rows = np.concatenate([U.ravel() for U in factors])
         model = Model(shape, ranks, rows, core, float(offset), affine=affine)
         return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None)
@@ -209,6 +210,7 @@ class Chain:
         model = self.model
         sizes = zip(shape, model.shape, model.rank, strict=True)
         affine = model.affine
+        self.likelihood.grow(shape, rng)
         self.model = model.grown(
             [_prior_rows(p - before, r - affine, self.decay, rng, affine=affine) for p, before, r in sizes]
         )

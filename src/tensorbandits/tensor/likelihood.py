@@ -11,20 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_array, check_positive
+from tensorbandits.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.tucker import Floats, Ints
 
-if TYPE_CHECKING:
-    pass
-
 NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unknowns must not pass for exact ones
 NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
+ENOUGH = 0.1  # information, in units of the prior's, that one normal reward has at least
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _FARTHEST = 1e100  # of a reward from its mean, in deviations: the square of what is farther may be no float
@@ -126,6 +124,10 @@ class Likelihood(Protocol):
         """Return a likelihood of the same kind, with parameters drawn from their prior."""
         ...
 
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
+        """Draw the parameters of levels that have none yet from their prior."""
+        ...
+
     def units(self, ledger: Ledger) -> Units:
         """Return the centre and the scale of the tensor's values, in which the prior is stated."""
         ...
@@ -145,12 +147,20 @@ class Likelihood(Protocol):
         """
         ...
 
+    def variance_at(self, cell: Cell) -> float:
+        """Return the variance of a single reward of the cell, where it is a parameter."""
+        ...
+
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what the next solve is fitted to, on its way to the mode, with nothing drawn."""
         ...
 
     def information(self, ledger: Ledger) -> Floats | float:
         """Return the variance of what a single reward adds to the target of its cell, about: (n,), or one for all."""
+        ...
+
+    def worth(self, ledger: Ledger) -> float:
+        """Return how many rewards say as much of a value as one normal reward does, about, at least 1."""
         ...
 
     def slowness(self, ledger: Ledger) -> float:
@@ -221,6 +231,9 @@ class Gaussian:
             return type(self)(self.variance, learned=False)
         return type(self)(NOISE_RATE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
 
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
+        """Levels have no parameters."""
+
     def units(self, ledger: Ledger) -> Units:
         """Return the centre and the scale of the rewards."""
         return Units.of(ledger)
@@ -240,6 +253,10 @@ class Gaussian:
             *(units.centre, weight * units.squares, weight * ledger.rounds),
         )
 
+    def variance_at(self, cell: Cell) -> float:
+        """Return the variance of a reward, which is the same everywhere."""
+        return self.variance
+
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return counts and sums of rewards."""
         return Observations.of(ledger, ledger.totals, units.centre, units.squares)
@@ -247,6 +264,10 @@ class Gaussian:
     def information(self, ledger: Ledger) -> float:
         """Return the variance of a reward, as targets are sums of rewards."""
         return self.variance
+
+    def worth(self, ledger: Ledger) -> float:
+        """Return 1."""
+        return 1.0
 
     def slowness(self, ledger: Ledger) -> float:
         """Return 1: observations keep nothing of a draw."""

@@ -7,11 +7,13 @@ from typing import Literal, get_args
 from tensorbandits.tensor.clicks import Clicks
 from tensorbandits.tensor.counts import Counts
 from tensorbandits.tensor.likelihood import Gaussian, Likelihood
+from tensorbandits.tensor.uneven import Uneven
 
+Noise = float | Literal["varying"] | None
 Reward = Literal["gaussian", "bernoulli", "binomial", "count"]
 
 
-def likelihood_of(reward: str, *, noise: float | None = None) -> Likelihood:
+def likelihood_of(reward: str, *, noise: Noise = None) -> Likelihood:
     """Return the likelihood of a kind of rewards; ``noise`` is the standard deviation of Gaussian ones, if known.
 
     ``"bernoulli"`` rewards are 0 or 1, ``"binomial"`` ones clicks out of trials, ``"count"`` ones whole numbers.
@@ -22,6 +24,8 @@ def likelihood_of(reward: str, *, noise: float | None = None) -> Likelihood:
     if reward not in get_args(Reward):
         raise ValueError(f"reward is {reward!r}; allowed are {', '.join(get_args(Reward))}")
     if reward == "gaussian":
+        if noise == "varying":
+            return Uneven(1.0, learned=True)
         return Gaussian(1.0 if noise is None else noise**2, learned=noise is None)
     if noise is not None:
         raise ValueError(f"noise is {noise!r}, but {reward} rewards have none of their own; leave it out")
