@@ -20,6 +20,7 @@ from tensorbandits.policies.approximate import core_refusal, sampling_rank
 from tensorbandits.tensor.gibbs import Chain, Structure
 from tensorbandits.tensor.likelihood import Likelihood, Units
 from tensorbandits.tensor.residual import Residual
+from tensorbandits.tensor.rewards import Reward
 from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tempering import RUNGS, Ladder
 from tensorbandits.tensor.tucker import Floats
@@ -27,7 +28,8 @@ from tensorbandits.tensor.tucker import Floats
 _AUTO = ((2, 1.0, 0.0), (3, 0.6, -6.0))  # ranks, decays and odds that are tried side by side
 _AUTO_LARGE = ((1, 1.0, 0.0),)  # where both make too large a core
 _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
-_PLENTY = 150.0  # rewards for each number, from which on to try interactions costs little beside what was played
+_PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
+_PLENTY_RARE = 30.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
@@ -36,7 +38,8 @@ _LADDER = 400.0  # the ladder steps with every reward at first, then each time w
 class Candidate(NamedTuple):
     """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before.
 
-    ``odds`` are the nats of evidence that it has before any reward. ``later`` is what it becomes when there are plenty.
+    ``odds`` are the nats of evidence that it has before any reward. ``later`` is what it becomes when there are
+    ``plenty`` of rewards for each number of that, and to try interactions costs little beside what was played.
     """
 
     structure: Structure
@@ -44,6 +47,7 @@ class Candidate(NamedTuple):
     decay: float = 1.0
     odds: float = 0.0
     later: Candidate | None = None
+    plenty: float = math.inf
 
     def numbers(self, shape: Cell) -> int:
         """How many numbers such a tensor has.
@@ -63,11 +67,13 @@ def check_structure(structure: Any) -> Structure | None:
     raise ValueError(f"structure is {structure!r}; allowed are {allowed}, and None, which leaves it open")
 
 
-def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: float | None = None) -> list[Candidate]:
-    """Return the structures to consider: the one that was told, or two ranks and, if that is open, main effects alone.
+def candidates(
+    rank: Rank, structure: Structure | None, shape: Cell, decay: float | None = None, reward: Reward = "gaussian"
+) -> list[Candidate]:
+    """Return the structures to consider: the one that was told, or two ranks and, if that is open, main effects.
 
     >>> candidates(2, None, (5, 5))
-    [Candidate(structure='tucker', rank=(2, 2), decay=1.0, odds=0.0, later=None)]
+    [Candidate(structure='tucker', rank=(2, 2), decay=1.0, odds=0.0, later=None, plenty=inf)]
     >>> [(one.structure, one.rank) for one in candidates("auto", None, (5, 5, 2))]
     [('tucker', (2, 2, 2)), ('tucker', (3, 3, 2)), ('additive', (1, 1, 1))]
     """
@@ -84,7 +90,8 @@ def candidates(rank: Rank, structure: Structure | None, shape: Cell, decay: floa
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
     if structure is None and len(shape) > 1 and 3 ** len(shape) <= _AUTO_CORE:
         later = Candidate("affine", _columns(2, "affine", shape), decay or 1.0)
-        distinct.append(Candidate("additive", _columns(1, "additive", shape), odds=_ADDITIVE_ODDS, later=later))
+        plenty = _PLENTY if reward == "gaussian" else _PLENTY_RARE
+        distinct.append(Candidate("additive", _columns(1, "additive", shape), 1.0, _ADDITIVE_ODDS, later, plenty))
     return distinct
 
 
@@ -145,7 +152,7 @@ class Sampler:
     def outgrow(self, rewards: float, units: Units, rng: np.random.Generator) -> bool:
         """Become the later structure when there are plenty of rewards for each of its numbers; say whether it did."""
         later = self.candidate.later
-        if later is None or rewards < _PLENTY * later.numbers(self.shape):
+        if later is None or rewards < self.candidate.plenty * later.numbers(self.shape):
             return False
         self.grow(self.shape, later, rng)
         self.begin(units, rng)

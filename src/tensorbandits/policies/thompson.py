@@ -297,7 +297,7 @@ class TensorThompsonSampling(ModelSampling):
             super()._restore(state)
 
     def _candidates(self, shape: Cell) -> list[Candidate]:
-        return candidates(self.rank, self.structure, shape, self.decay)
+        return candidates(self.rank, self.structure, shape, self.decay, self.reward)
 
     def _grow_oracle(self, shape: Cell) -> None:
         self.oracle.grow(shape, self._candidates(shape), self._rng)
