@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
-from tensorbandits.policies import thompson
+from tensorbandits.policies import structures, thompson
 from tensorbandits.policies.structures import Candidate, Sampler
 from tensorbandits.tensor._sweep_kernels import values_of_lines
 from tensorbandits.tensor.gibbs import Chain, Units
@@ -60,11 +60,82 @@ def test_belief_follows_the_evidence_and_can_turn(monkeypatch):
     for better in (1, 0, 1):
         scores = {id(sampler): float(k == better) for k, sampler in enumerate(oracle.samplers)}
         monkeypatch.setattr(Sampler, "log_score", lambda self, *_, scores=scores: scores[id(self)])
-        for _ in range(30):
-            oracle.observe((0, 0, 0), 1.0, 1.0)
+        for cell in np.ndindex(5, 3, 2):
+            oracle.observe((cell[0], cell[1], cell[2]), 1.0, 1.0, tb.Ledger(SHAPE))
         assert oracle.chances[better] == oracle.chances.max() > 0.9
         assert oracle.chances.min() >= thompson._ANY / len(oracle.samplers)
         assert oracle.chances.sum() == pytest.approx(1.0)
+
+
+def test_evidence_counts_what_is_new_of_a_cell(monkeypatch):
+    """One reward after 99 counts about 1 / 100, and a batch what its rewards count one by one."""
+    monkeypatch.setattr(thompson, "_UNKNOWNS", 0.0)
+    monkeypatch.setattr(thompson, "_FARTHEST", 1e9)
+    monkeypatch.setattr(thompson, "_FORGET", 0.0)
+    policy = make()
+    play(policy, 3)
+    first, second, *_ = policy.oracle.samplers
+    monkeypatch.setattr(Sampler, "log_score", lambda self, cell, count, *_: -count if self is second else 0.0)
+
+    def lost(batches):
+        first.score = second.score = 0.0
+        ledger = tb.Ledger(SHAPE)
+        for count in batches:
+            ledger.merge(tb.Ledger.of(SHAPE, [(0, 0, 0)], [count], [count], [count]))
+            policy.oracle.observe((0, 0, 0), count, count, ledger)
+        return first.score - second.score
+
+    assert lost([1.0] * 100) - lost([1.0] * 99) == pytest.approx(0.01, rel=0.01)
+    assert lost([1.0] * 100) == pytest.approx(lost([100.0]))
+    assert lost([1.0]) == pytest.approx(np.log(2.0))
+
+
+def test_rewards_count_once_until_there_are_some_for_each_number():
+    policy = tb.TensorThompsonSampling(SHAPE, 2, seed=0)
+    numbers = policy.oracle.samplers[0].numbers
+    ledger, weights = tb.Ledger(SHAPE), []
+    for _ in range(20 * numbers):
+        ledger.record((0, 0, 0), 1.0)
+        weights.append(policy.oracle._weight(policy.oracle.samplers[0], ledger))
+    assert set(weights[: 4 * numbers]) == {1.0}
+    assert np.all(np.diff(weights) >= 0)
+    assert set(weights[8 * numbers :]) == {2.0}
+    policy.oracle.exploration = 3.0
+    assert policy.oracle._weight(policy.oracle.samplers[0], ledger) == pytest.approx(1 / 3)
+
+
+def test_main_effects_are_outgrown_when_there_are_plenty_of_rewards():
+    """Then the third structure is affine, also after it was saved and has grown; on fewer rewards it is not."""
+    rng = np.random.default_rng(0)
+    policy = tb.TensorThompsonSampling((4, 3), seed=0)
+    later = policy.oracle.samplers[-1].candidate.later
+    kinds = []
+    for share in (0.5, 0.6):
+        rounds = int(share * structures._PLENTY * later.numbers((4, 3)))
+        cells = np.stack([rng.integers(p, size=rounds) for p in (4, 3)], axis=1)
+        policy.tell_many(cells, (cells == 1).sum(axis=1) + rng.standard_normal(rounds))
+        policy.ask()
+        policy.ask()
+        kinds.append(policy.oracle.samplers[-1].chain.structure)
+    assert kinds == ["additive", "affine"]
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    for one in (policy, again):
+        one.grow(0)
+    assert [policy.ask() for _ in range(5)] == [again.ask() for _ in range(5)]
+    assert again.oracle.samplers[-1].chain.structure == "affine"
+    assert again.oracle.samplers[-1].chain.model.shape == (5, 3)
+
+
+def test_rare_clicks_are_swept_for_in_bundles():
+    """Of 1 click in 50 rewards, five say as much as one normal reward; of heads and tails each does."""
+    for rate, worth in ((0.02, 5.0), (0.5, 1.0)):
+        policy = tb.TensorThompsonSampling((3, 3), 1, reward="bernoulli", seed=0)
+        cells = np.argwhere(np.ones((3, 3)))
+        counts = np.full(9, 1000.0)
+        totals = counts * rate
+        policy.tell_ledger(tb.Ledger.of((3, 3), cells, counts, totals, totals))
+        policy.ask()
+        assert policy.oracle.worth == pytest.approx(worth, rel=0.05)
 
 
 def test_evidence_prefers_the_rank_of_the_data():
