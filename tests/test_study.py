@@ -172,7 +172,11 @@ def test_policies_that_cannot_play_are_left_out():
 def test_thompson_sampling_plays_told_nothing_but_the_kind_of_reward_and_told_the_structure():
     policies, _ = lineup(noise(500).world(), 2, 5_000, kind="bernoulli")
     assert policies[find("thompson").label].settings == {"reward": "bernoulli"}
-    assert policies["Thompson sampling, tucker 2"].settings == {"rank": 2, "structure": "tucker"}
+    assert policies["Thompson sampling, tucker 2"].settings == {
+        "rank": 2,
+        "structure": "tucker",
+        "reward": "bernoulli",
+    }
     assert policies[find("ensemble").label].settings == {"rank": 2}
     policies, _ = lineup(noise(500).world(), 2, 5_000, ["thompson", "thompson:reward=gaussian"], "bernoulli")
     assert [recipe.settings.get("reward") for recipe in policies.values()] == ["bernoulli", "gaussian", None]

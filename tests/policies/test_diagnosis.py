@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits import Ledger
 from tensorbandits.policies.diagnosis import diagnose
+from tensorbandits.tensor.dealing import Rewards
 
 
 def played(mean, reward, rounds=1_500, seed=0):
@@ -56,3 +58,21 @@ def test_policies_with_an_oracle_of_ones_own_are_diagnosed_too():
     policy = tb.ApproximateThompsonSampling((2, 3), lambda ledger, rng: rng.standard_normal((2, 3)), seed=0)
     policy.tell_many([(0, 0), (1, 1)] * 10, [1.0, 0.0] * 10)
     assert policy.diagnose(max_rank=1).kind == "bernoulli"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("dispersion", "mean"), [(0.02, 5.0), (0.5, 0.2), (5.0, 40.0)])
+def test_counts_are_diagnosed_as_whole_numbers(dispersion, mean):
+    rng = np.random.default_rng(0)
+    cells = rng.integers((5, 6), size=(600, 2))
+    rewards = rng.poisson(mean * rng.gamma(dispersion, size=600) / dispersion)
+    ledger = Ledger((5, 6))
+    ledger.add(cells, rewards.astype(float))
+    single = Rewards.of(ledger, rng, whole_numbers=True)
+    again = single.ledger()
+    assert (single.values >= 0).all()
+    assert (single.values == np.round(single.values)).all()
+    np.testing.assert_array_equal(again.dense()[0], ledger.dense()[0])
+    np.testing.assert_allclose(again.dense()[1], ledger.dense()[1])
+    found = diagnose(ledger, "count", max_rank=1)
+    assert np.isfinite(list(found.scores.values())).all()

@@ -17,6 +17,7 @@ KINDS = [
     {"structure": "additive"},
     {"reward": "bernoulli"},
     {"reward": "count", "residual": True},
+    {"reward": "bernoulli", "rate": 0.01},
 ]
 
 
@@ -24,24 +25,27 @@ def make(**settings):
     return tb.TensorThompsonSampling(SHAPE, **({"context": (1,), "seed": 0} | settings))
 
 
-def play(policy, rounds, seed=0):
+def play(policy, rounds, seed=0, rate=None):
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
         cell = policy.ask((int(rng.integers(4)),))
-        policy.tell(cell, float(rng.random() < 0.2 + 0.1 * cell[0]))
+        policy.tell(cell, float(rng.random() < (rate or 0.2 + 0.1 * cell[0])))
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=str)
 def test_a_saved_policy_goes_on_identically_whatever_its_structure(settings):
     """Its recent draws, ladders, evidence and deviations are kept, through growth, fading and ledgers too."""
+    settings = dict(settings)
+    rate = settings.pop("rate", None)
     policy = make(**settings)
-    play(policy, 60)
+    play(policy, 60, rate=rate)
+    assert (policy.oracle.worth > 2) == (rate is not None)
     ledger = tb.Ledger(SHAPE)
     ledger.add([(0, 0, 0), (4, 3, 2)], [1.0, 0.0])
     policies = [policy, tb.Policy.from_state_dict(policy.state_dict())]
     cells = []
     for one in policies:
-        play(one, 10, seed=1)
+        play(one, 10, seed=1, rate=rate)
         one.tell_ledger(ledger)
         one.fade(0.5)
         one.grow(2)
@@ -85,9 +89,24 @@ def test_evidence_counts_what_is_new_of_a_cell(monkeypatch):
             policy.oracle.observe((0, 0, 0), count, count, ledger)
         return first.score - second.score
 
-    assert lost([1.0] * 100) - lost([1.0] * 99) == pytest.approx(0.01, rel=0.01)
-    assert lost([1.0] * 100) == pytest.approx(lost([100.0]))
-    assert lost([1.0]) == pytest.approx(np.log(2.0))
+    some = thompson._NEW
+    assert lost([1.0] * 100) - lost([1.0] * 99) == pytest.approx(some / (some + 99.5), rel=0.01)
+    assert lost([1.0] * 100) == pytest.approx(lost([100.0])) == pytest.approx(some * np.log1p(100 / some))
+    assert 0.9 < lost([1.0]) < 1.0
+
+
+def test_telling_many_counts_as_much_evidence_as_telling_one_by_one(monkeypatch):
+    monkeypatch.setattr(thompson, "_UNKNOWNS", 0.0)
+    policies = [make(context=()), make(context=())]
+    for policy in policies:
+        for reward in (0.0, 1.0, 0.0, 1.0):
+            policy.tell(policy.ask(), reward)
+    for _ in range(60):
+        policies[0].tell((1, 1, 1), 1.0)
+    policies[1].tell_many([(1, 1, 1)] * 60, [1.0] * 60)
+    scores = [[sampler.score for sampler in policy.oracle.samplers] for policy in policies]
+    np.testing.assert_allclose(scores[0], scores[1])
+    assert len(set(scores[0])) > 1
 
 
 def test_rewards_count_once_until_there_are_some_for_each_number():
@@ -218,3 +237,24 @@ def test_clicks_of_a_billion_cells():
     for reward in (0, 1, 0):
         policy.tell(policy.ask(), reward)
     assert policy.ledger.rounds == 3
+
+
+def test_cells_deviate_only_when_there_is_enough_to_know_of_each():
+    """200 clicks of 200,000 trials of one cell say nothing of 59 others."""
+    policy = tb.TensorThompsonSampling(SHAPE, 1, reward="binomial", seed=0)
+    policy.tell((0, 0, 0), 200, trials=200_000)
+    for _ in range(3):
+        policy.ask()
+    assert not policy.oracle.samplers[0].deviates
+
+
+def test_numpy_ranks_are_lowered_as_others_are():
+    ours = [tb.TensorThompsonSampling((2, 5), rank, structure="affine") for rank in (2, np.int64(2))]
+    assert ours[0].oracle.samplers[0].candidate == ours[1].oracle.samplers[0].candidate
+
+
+@pytest.mark.parametrize("name", ["reward", "structure"])
+def test_words_are_words(name):
+    for wrong in (np.array(["gaussian"]), np.array(["affine", "tucker"]), 3):
+        with pytest.raises(ValueError, match=f"{name} is"):
+            make(**{name: wrong})

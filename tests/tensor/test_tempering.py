@@ -54,8 +54,8 @@ def test_exchanges_leave_the_posterior_alone():
     np.testing.assert_allclose(found, posterior_by_importance(ledger, best_cells), atol=0.04)
 
 
-def test_a_stuck_chain_gets_away():
-    """Started at a fit that is worse by far, and left alone, the chain stays there; with a ladder it does not."""
+def test_a_chain_with_its_ladder_fits_as_well_as_the_truth():
+    """Exchanges must not hand it what fits worse: 60 numbers make its fit better or worse by some 30 nats."""
     rng = np.random.default_rng(3)
     shape, rank = (8, 8, 8), (2, 2, 2)
     units = Units(0.0, 1.0)
@@ -74,7 +74,7 @@ def test_a_stuck_chain_gets_away():
         for _ in range(1500):
             chain.sweep(ledger, units, rng, sweeps=1)
             chain = ladder.step(chain, ledger, units, rng)
-        assert chain.log_likelihood(ledger) > level - 300
+        assert chain.log_likelihood(ledger) > level - 60
 
 
 def test_weights_reach_down_to_as_many_rewards_as_unknowns():

@@ -403,9 +403,8 @@ class Policy(ABC):
         self._observe(cell, 1.0, reward, self._notes.take(cell) if note is None else note)
 
     def _take_many(self, cells: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._ledger.add(cells, rewards)
         for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
-            self._observe(tuple(cell), 1.0, reward, self._notes.take(tuple(cell)))
+            self._take(tuple(cell), reward, None)
 
     def _take_trials(self, cell: Cell, clicks: float, trials: float, note: Any) -> None:
         self._ledger.record_trials(cell, clicks, trials)

@@ -66,7 +66,7 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
         )
     kind = kind_of(ledger) if reward is None else check_kind("bernoulli" if reward == "binomial" else reward)
     drawn, source = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2)
-    rewards = Rewards.of(ledger, np.random.default_rng(drawn))
+    rewards = Rewards.of(ledger, np.random.default_rng(drawn), whole_numbers=kind == "count")
     most = curve_sizes(rewards.total)[-1:]
     curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
     (point,) = curve.points

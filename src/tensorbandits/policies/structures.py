@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
 
 def check_structure(structure: Any) -> Structure | None:
     """Return the structure, or ``None``, if it is one."""
-    if structure is None or structure in get_args(Structure):
+    if structure is None or (isinstance(structure, str) and structure in get_args(Structure)):
         return cast("Structure | None", structure)
     allowed = ", ".join(map(repr, get_args(Structure)))
     raise ValueError(f"structure is {structure!r}; allowed are {allowed}, and None, which leaves it open")
@@ -100,8 +100,8 @@ def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
     if structure == "tucker":
         return sampling_rank(rank, shape)
     most = tuple(size - 1 for size in shape)
-    if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 1:
-        ranks: Cell = tuple(min(rank, size) for size in most)
+    if isinstance(rank, (int, np.integer)) and not isinstance(rank, bool) and rank >= 1:
+        ranks: Cell = tuple(min(int(rank), size) for size in most)
     else:
         resolved = resolve_rank(rank, shape)
         assert resolved is not None

@@ -34,6 +34,7 @@ _FEW = 4.0  # rewards for each number: before there are so many, sharpening what
 _ANY = 0.02  # share of decisions in which every structure has the same chance
 _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
+_NEW = 30.0  # rewards of a cell, after which the next says half as much of which structure is right
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
 _MANY = 1.1  # times as many rewards make earlier draws obsolete
@@ -93,7 +94,8 @@ class GibbsOracle:
             return
         variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
         before = max(ledger[cell].rounds - count, 0.0)
-        new = min(1.0, self.worth * math.log1p(count / (before + self.worth)) / count)
+        some = _NEW * self.worth
+        new = min(1.0, some * math.log1p(count / (before + some)) / count)
         for sampler in self.samplers:
             sampler.score *= (1.0 - _FORGET) ** (new * count)
             sampler.score += new * sampler.log_score(cell, count, total, variance)
@@ -124,7 +126,9 @@ class GibbsOracle:
                 sampler.begin(units, rng)
             elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
                 self._sweep(sampler, ledger, units, rng, self.max_sweeps)
-            if self.residual or (self.residual is None and ledger.rounds >= _ROUNDS_PER_CELL * math.prod(ledger.shape)):
+            if self.residual or (
+                self.residual is None and ledger.rounds >= self.worth * _ROUNDS_PER_CELL * math.prod(ledger.shape)
+            ):
                 sampler.allow_residual(units)
         new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
@@ -189,11 +193,13 @@ class GibbsOracle:
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
         samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
-        return {"seen": self.seen, "playing": self.playing, "samplers": samplers}
+        return {"seen": self.seen, "playing": self.playing, "worth": self.worth, "samplers": samplers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         self.seen = check_array(state["seen"], "seen", ()).item()
+        worth = check_array(state.get("worth", 1.0), "worth", ()).item()  # states did not always have it
+        self.worth = check_positive(worth, "what a normal reward is worth")
         self.playing = check_level(state["playing"], len(self.samplers), "the structure that drew last")
         if set(state["samplers"]) != {str(k) for k in range(len(self.samplers))}:
             raise ValueError(f"there are {len(state['samplers'])} samplers; the policy has {len(self.samplers)}")
@@ -218,13 +224,14 @@ class TensorThompsonSampling(ModelSampling):
         ``"tucker"`` for a given rank, and leaves the choice to ``"auto"``.
     reward : what a reward is. ``"gaussian"``: any number; ``"bernoulli"``: 0 or 1; ``"binomial"``: clicks out of
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
-    exploration : the temperature: rewards count ``1 / exploration`` times. 1 samples the posterior exactly, less
-        explores less, which pays unless a few wrong first impressions are costly.
+    exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
+        for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
+        wrong first impressions are costly.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
-        there are 50 rewards per cell, when trying cells by themselves costs little beside what was played; then no
-        cell stays ahead only because no tensor of low rank says better.
+        there are 50 rewards per cell (of rare clicks, what says as much), when trying cells by themselves costs little
+        beside what was played; then no cell stays ahead only because no tensor of low rank says better.
     decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
         is 1 for a given rank; ``"auto"`` has its own.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
@@ -274,11 +281,11 @@ class TensorThompsonSampling(ModelSampling):
             raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
-        sizes = check_shape(shape)
+        sizes, likelihood = check_shape(shape), likelihood_of(reward, noise=self.noise)
         oracle = GibbsOracle(
             sizes,
             self._candidates(sizes),
-            likelihood=likelihood_of(reward, noise=self.noise),
+            likelihood=likelihood,
             exploration=self.exploration,
             residual=self.residual,
             sweeps=self.sweeps,

@@ -48,7 +48,7 @@ def lineup(
     }
     if not policies:
         told = {"rank": rank, "structure": structure}
-        named[f"{find(FLAGSHIP).label}, {structure} {rank}"] = PolicyRecipe(FLAGSHIP, told)
+        named[f"{find(FLAGSHIP).label}, {structure} {rank}"] = _recipe(PolicyRecipe(FLAGSHIP, told), rank, kind)
     refused, environment = {}, world(0)
     for name, recipe in named.items():
         try:

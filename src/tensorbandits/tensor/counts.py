@@ -100,8 +100,8 @@ class Counts:
 
     def information(self, ledger: Ledger) -> Floats:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
-        means = _shrunk_means(ledger)
-        return np.asarray(means * self.dispersion / (means + self.dispersion))
+        means, r = _shrunk_means(ledger), estimate_dispersion(ledger)
+        return np.asarray(means * r / (means + r))
 
     def _redraw(self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, weight: float) -> None:
         """Move the dispersion by a Metropolis step of random length, on a logarithmic scale."""

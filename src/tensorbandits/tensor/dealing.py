@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
+from tensorbandits.tensor.counts import estimate_dispersion
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
@@ -27,12 +28,12 @@ class Rewards(NamedTuple):
     counts: Ints
 
     @classmethod
-    def of(cls, ledger: Ledger, rng: np.random.Generator) -> Rewards:
+    def of(cls, ledger: Ledger, rng: np.random.Generator, *, whole_numbers: bool = False) -> Rewards:
         """Return single rewards that have the sums of a ledger, which holds no more of them than these.
 
-        If they are zeros and ones, they are known. Otherwise they are drawn as normal rewards are, given their sums,
-        and cells that have many get a few values instead, each several times, with the same mean and spread. What has
-        faded counts as the nearest whole number of rewards.
+        If they are zeros and ones, they are known. Otherwise they are drawn as normal rewards are, or as negative
+        binomial ones if they are ``whole_numbers``, given their sums, and cells that have many get a few values
+        instead, each several times, with the same mean. What has faded counts as the nearest whole number of rewards.
 
         >>> ledger = Ledger((2, 2)); ledger.add([(1, 1), (0, 1), (1, 1)], [1.0, 0.0, 0.0])
         >>> rewards = Rewards.of(ledger, np.random.default_rng(0))
@@ -48,6 +49,10 @@ class Rewards(NamedTuple):
             ones = np.minimum(np.rint(totals * N / ledger.counts[order]).astype(np.int64), N)
             counts = np.column_stack([N - ones, ones]).ravel()
             cells, values = np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], len(N))
+        elif whole_numbers:
+            sums = np.rint(totals * N / ledger.counts[order]).astype(np.int64)
+            at, values, counts = _with_sums(sums, N, estimate_dispersion(ledger), rng)
+            cells = cells[at]
         else:
             kinds = np.minimum(N, _STAND_INS)
             spread = np.sqrt(ledger.within[order] / ledger.counts[order])
@@ -80,11 +85,6 @@ class Rewards(NamedTuple):
             left = left - drawn
         return [*parts, self._replace(counts=left)]
 
-    def __add__(self, other: object) -> Rewards:
-        """Return the rewards of two parts of the same ones together."""
-        assert isinstance(other, Rewards)
-        return self._replace(counts=self.counts + other.counts)
-
     def ledger(self) -> Ledger:
         """Return their ledger."""
         mean = float(self.counts @ self.values) / max(self.total, 1)
@@ -103,6 +103,24 @@ def summed(shape: Cell, cells: Ints, sums: Floats, centre: float) -> Ledger:
     N, Y, Q, about = np.add.reduceat(sums, starts, axis=1) if len(cells) else np.zeros((4, 0))
     within = np.maximum(about - (Y - centre * N) ** 2 / N, 0.0)
     return Ledger.of(shape, cells[starts], N, Y, Q, within)
+
+
+def _with_sums(sums: Ints, numbers: Ints, dispersion: float, rng: np.random.Generator) -> tuple[Ints, Floats, Ints]:
+    """Return whole numbers, how often each occurs, and of which cell, given how many each cell has and their sums.
+
+    Negative binomial numbers with a given sum share it as a Dirichlet law says. Of a cell with many they are drawn in
+    groups, within which they are as equal as whole numbers are.
+    """
+    parts = []
+    for at, (total, number) in enumerate(zip(sums.tolist(), numbers.tolist(), strict=True)):
+        groups = min(number, _STAND_INS)
+        sizes = number // groups + (np.arange(groups) < number % groups)
+        shares = rng.standard_gamma(dispersion * sizes) + 1e-300
+        each, more = np.divmod(rng.multinomial(total, shares / shares.sum()), sizes)
+        for values, counts in ((each, sizes - more), (each + 1, more)):
+            parts.append((np.full(groups, at), values.astype(np.float64), counts))
+    found = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    return found[0], found[1], found[2]
 
 
 def _with_moments(means: Floats, spread: Floats, at: Ints, counts: Ints, rng: np.random.Generator) -> Floats:

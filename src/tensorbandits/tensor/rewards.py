@@ -21,7 +21,7 @@ def likelihood_of(reward: str, *, noise: Noise = None) -> Likelihood:
     >>> likelihood_of("gaussian", noise=0.5).variance, likelihood_of("count").learned
     (0.25, False)
     """
-    if reward not in get_args(Reward):
+    if not isinstance(reward, str) or reward not in get_args(Reward):
         raise ValueError(f"reward is {reward!r}; allowed are {', '.join(get_args(Reward))}")
     if reward == "gaussian":
         if noise == "varying":
