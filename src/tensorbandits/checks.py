@@ -303,6 +303,13 @@ def check_noise(value: Any) -> float | None:
     return noise
 
 
+def check_probability(value: Any, name: str) -> float:
+    """Return a number above 0 and below 1."""
+    if isinstance(value, bool) or not is_finite(value) or not 0 < value < 1:
+        raise ValueError(f"{name} is {value!r}; it must be above 0 and below 1, such as 0.9")
+    return float(value)
+
+
 def check_at_least(value: float, name: str, least: float = 0.0) -> float:
     """Return a finite number of at least ``least``."""
     if not is_finite(value) or value < least:

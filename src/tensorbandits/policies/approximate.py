@@ -22,6 +22,7 @@ from tensorbandits.checks import (
     check_array,
     check_cells,
     check_count,
+    check_probability,
     check_shape,
     resolve_rank,
 )
@@ -35,6 +36,7 @@ from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
     from tensorbandits.policies.diagnosis import Diagnosis
+    from tensorbandits.policies.explanation import Explanation
 
 Draw = Tucker | Floats | Model
 
@@ -282,6 +284,23 @@ class ModelSampling(ApproximateThompsonSampling):
     def _learn(self) -> None:
         self._draws = {}
         self._draw = self.oracle.advance(self._ledger, self._rng).copy()
+
+    def explain(self, level: float = 0.9) -> Explanation:
+        """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
+
+        ``level`` is the probability that a number lies between its bounds. Nothing is changed.
+        """
+        from tensorbandits.policies.explanation import explain
+
+        share = check_probability(level, "level")
+        with self._turns.still():
+            draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Model)]
+            own = self._own_shares()
+        return explain(draws, share, self.oracle.likelihood.rewards, own)
+
+    def _own_shares(self) -> list[Floats] | None:
+        """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
+        return None
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         return self.oracle.likelihood.rewards(super()._mean_rewards(draw, cells))

@@ -30,6 +30,7 @@ from tensorbandits.checks import (
     check_count,
     check_level,
     check_levels,
+    check_probability,
     check_reward,
     check_rewards,
     check_seed,
@@ -374,11 +375,9 @@ class Policy(ABC):
 
         ``level`` is the probability that a mean lies between its two bounds.
         """
-        if isinstance(level, bool) or not is_finite(level) or not 0 < level < 1:
-            raise ValueError(f"level is {level!r}; it must be above 0 and below 1, such as 0.9")
-        valid = check_cells(cells, self.shape)
+        share, valid = check_probability(level, "level"), check_cells(cells, self.shape)
         with self._turns.still():
-            return self._interval(valid, float(level))
+            return self._interval(valid, share)
 
     def _check_many(self, levels: Any) -> list[Cell]:
         if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -21,6 +22,7 @@ from tensorbandits.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ModelSampling
 from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure
+from tensorbandits.tensor.borrowing import own_shares
 from tensorbandits.tensor.gibbs import Structure, Units
 from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.rewards import Noise, Reward, likelihood_of
@@ -37,6 +39,7 @@ _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _NEW = 30.0  # rewards of a cell, after which the next says half as much of which structure is right
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
+_DRAWS = 8  # over which shares of rewards are averaged
 _MANY = 1.1  # times as many rewards make earlier draws obsolete
 _SURE: Floats = np.ones(1)
 _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
@@ -175,6 +178,22 @@ class GibbsOracle:
             yield from sampler.more(ledger, units, rng, per_draw, some, self._weight(sampler, ledger))
             count -= some
 
+    def own_shares(self, ledger: Ledger, rng: np.random.Generator) -> list[Floats] | None:
+        """Return for each mode how much the levels' own rewards decide of their rows, in the structure believed most.
+
+        It is the average over some draws of the posterior; nothing is changed.
+        """
+        sampler = self.samplers[int(np.argmax(self.chances))]
+        if sampler.chain is None:
+            return None
+        chain, units = copy.deepcopy(sampler.chain), self.likelihood.units(ledger)
+        found = []
+        for _ in range(_DRAWS):
+            chain.sweep(ledger, units, rng, sweeps=1)
+            observed = chain.likelihood.observe(ledger, units, chain.values(ledger), rng)
+            found.append(own_shares(chain.model, observed, chain.noise_variance, chain.precision))
+        return [np.mean(shares, axis=0) for shares in zip(*found, strict=True)]
+
     def model(self) -> Model | None:
         """Return the model of the last draw."""
         chain = self.samplers[self.playing].chain
@@ -308,6 +327,10 @@ class TensorThompsonSampling(ModelSampling):
 
     def _grow_oracle(self, shape: Cell) -> None:
         self.oracle.grow(shape, self._candidates(shape), self._rng)
+
+    def _own_shares(self) -> list[Floats] | None:
+        source: Any = self._rng.bit_generator
+        return self.oracle.own_shares(self._ledger, np.random.Generator(source.jumped()))
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         super()._observe(cell, count, total, note)

@@ -82,6 +82,11 @@ class Chain:
         """The variance of a single reward about its mean."""
         return self.likelihood.variance
 
+    @property
+    def precision(self) -> Floats:
+        """The prior's precision of the columns of all factors, mode after mode."""
+        return self._prior.precision
+
     @classmethod
     def from_prior(
         cls,

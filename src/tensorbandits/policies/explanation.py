@@ -1,0 +1,115 @@
+"""What a policy believes, in numbers that a person can read: main effects, which modes interact, levels that are alike.
+
+All of it is worked out for posterior draws of the tensor, one by one, so that everything has an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from tensorbandits.checks import Cell
+from tensorbandits.tensor.anova import Part, distances, part, variance
+from tensorbandits.tensor.tucker import Floats, Tucker
+
+_ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike
+_SURE = 0.9  # share of draws in which they are
+_MOST_LEVELS = 300  # of a mode in which pairs of levels are compared
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Main effects, interactions and levels that are alike, as a policy believes them.
+
+    Numbers come as believed mean, lower and upper bound. Effects are on the scale on which the tensor is: that of
+    rewards, of log-odds for clicks, of logarithms for counts. ``typical`` are mean rewards of a level whose partners
+    have no effects.
+
+    Attributes
+    ----------
+    mean : of the tensor over all cells, (3,).
+    effects, typical : for each mode (p_j, 3).
+    shares : by modes, of the variance between cells: what single modes, two together, and all larger sets together
+        have beyond smaller sets. The last has the key ``()``; shares add up to 1.
+    own : for each mode (p_j,), how much of what is believed of a level comes from its own rewards; the rest is borrowed
+        from the other levels. ``None`` for a policy that cannot tell.
+    alike : for each mode the groups of levels that are interchangeable, as far as is known.
+    """
+
+    mean: Floats
+    effects: tuple[Floats, ...]
+    typical: tuple[Floats, ...]
+    shares: dict[Part, Floats]
+    own: tuple[Floats, ...] | None
+    alike: tuple[tuple[Cell, ...], ...]
+
+
+def explain(
+    draws: Sequence[Tucker],
+    level: float,
+    rewards: Callable[[Floats], Floats],
+    own: Sequence[Floats] | None = None,
+) -> Explanation:
+    """Return what draws of a tensor have in common; ``rewards`` maps its values to mean rewards.
+
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
+    >>> found = explain([tensor] * 20, 0.9, lambda values: values)
+    >>> found.mean.tolist(), found.effects[0][:, 0].tolist(), found.alike
+    ([2.0, 2.0, 2.0], [-1.0, -1.0, 2.0], (((0, 1),), ()))
+    >>> {modes: round(float(share[0]), 2) for modes, share in found.shares.items()}
+    {(0,): 0.25, (1,): 0.5, (0, 1): 0.25, (): 0.0}
+    """
+    modes = range(len(draws[0].shape))
+    means = np.array([part(draw, ()).item() for draw in draws])
+    effects = [np.array([part(draw, (mode,)) for draw in draws]) for mode in modes]
+    parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
+    variances = np.array([[variance(draw, modes) for modes in parts] + [_total(draw)] for draw in draws])
+    total = np.maximum(variances[:, -1:], 1e-300)
+    shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
+    return Explanation(
+        mean=_summary(means, level),
+        effects=tuple(_summary(effect, level) for effect in effects),
+        typical=tuple(_summary(rewards(means[:, None] + effect), level) for effect in effects),
+        shares=dict(zip([*parts, ()], _summary(shares / total, level), strict=True)),
+        own=None if own is None else tuple(own),
+        alike=tuple(_alike(draws, mode) for mode in modes),
+    )
+
+
+def _total(draw: Tucker) -> float:
+    """Return the variance of all values of a tensor."""
+    moments = [U.T @ U / len(U) for U in draw.factors]
+    square = draw.core
+    for mode, moment in enumerate(moments):
+        square = np.moveaxis(np.tensordot(moment, square, axes=(1, mode)), 0, mode)
+    mean = part(draw, ()).item() - draw.offset
+    return max(float((draw.core * square).sum()) - mean**2, 0.0)
+
+
+def _summary(values: Floats, level: float) -> Floats:
+    """Return mean and bounds over the draws, the first axis, as a new last axis."""
+    low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
+    return np.stack([values.mean(axis=0), low, high], axis=-1)
+
+
+def _alike(draws: Sequence[Tucker], mode: int) -> tuple[Cell, ...]:
+    """Return groups of levels of which any two are alike in nearly all draws, larger groups first."""
+    size = draws[0].shape[mode]
+    if not 1 < size <= _MOST_LEVELS:
+        return ()
+    counts = np.zeros((size, size))
+    for draw in draws:
+        apart = distances(draw, mode)
+        counts += apart <= _ALIKE * np.sqrt((apart**2).sum() / (size * (size - 1)))
+    close = counts >= _SURE * len(draws)
+    groups: list[list[int]] = []
+    for level in range(size):
+        home = next((group for group in groups if close[level, group].all()), None)
+        if home is None:
+            groups.append([level])
+        else:
+            home.append(level)
+    return tuple(sorted((tuple(group) for group in groups if len(group) > 1), key=len, reverse=True))

@@ -1,0 +1,86 @@
+"""What a policy says of single modes: true effects, and what is known of a level from its own rewards."""
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.policies.explanation import explain
+from tensorbandits.tensor.tucker import Tucker
+
+ROWS, COLUMNS = np.array([-1.0, -1.0, 0.0, 2.0]), np.array([0.5, 0.0, -0.5])
+
+
+def told(reward="gaussian", count=200, **settings):
+    rng = np.random.default_rng(0)
+    mean = np.add.outer(ROWS, COLUMNS)
+    policy = tb.TensorThompsonSampling((4, 3), reward=reward, seed=0, **settings)
+    cells = np.repeat(np.argwhere(np.ones((4, 3))), count, axis=0)
+    at = mean[tuple(cells.T)]
+    if reward == "gaussian":
+        policy.tell_many(cells, at + 0.5 * rng.standard_normal(len(at)))
+    else:
+        policy.tell_many(cells, (rng.random(len(at)) < 1 / (1 + np.exp(-at))).astype(float))
+    policy.ask()
+    return policy
+
+
+def test_effects_of_a_sum_are_its_terms_and_nothing_interacts():
+    found = told().explain(0.9)
+    for effect, truth in zip(found.effects, (ROWS, COLUMNS)):
+        np.testing.assert_allclose(effect[:, 0], truth, atol=0.15)
+        assert (effect[:, 1] <= effect[:, 0]).all()
+        assert (effect[:, 0] <= effect[:, 2]).all()
+    assert found.shares[0, 1][0] < 0.02
+    assert sum(share[0] for share in found.shares.values()) == pytest.approx(1.0)
+    assert found.alike[0] == ((0, 1),)
+    np.testing.assert_allclose(found.typical[0][:, 0], ROWS, atol=0.2)
+
+
+def test_clicks_are_explained_as_log_odds_and_as_rates():
+    found = told("bernoulli", 2000).explain()
+    np.testing.assert_allclose(found.effects[0][:, 0], ROWS, atol=0.25)
+    np.testing.assert_allclose(found.typical[0][:, 0], 1 / (1 + np.exp(-ROWS)), atol=0.06)
+
+
+@pytest.mark.parametrize("settings", [{}, {"rank": 1, "structure": "affine"}, {"structure": "additive"}])
+def test_a_level_that_was_never_tried_borrows_everything(settings):
+    policy = told(**settings)
+    policy.grow(0)
+    policy.ask()
+    own = policy.explain().own
+    assert own[0][4] == 0.0
+    assert own[0][:4].min() > 0.5
+    assert len(own[0]) == 5
+
+
+def test_it_changes_nothing_and_wrong_levels_are_named():
+    policies = [told(count=5), told(count=5)]
+    policies[0].explain()
+    assert [policies[0].ask() for _ in range(5)] == [policies[1].ask() for _ in range(5)]
+    for level in (0, 1, True, "0.9", np.nan):
+        with pytest.raises(ValueError, match="level is"):
+            policies[0].explain(level)
+
+
+def test_ensembles_are_explained_too():
+    policy = tb.TensorEnsembleSampling((4, 3), 1, ensemble_size=20, seed=0)
+    rng = np.random.default_rng(0)
+    cells = np.repeat(np.argwhere(np.ones((4, 3))), 50, axis=0)
+    policy.tell_many(cells, np.outer(ROWS, [1.0, 2.0, 3.0])[tuple(cells.T)] + 0.1 * rng.standard_normal(600))
+    policy.ask()
+    found = policy.explain()
+    assert found.own is None
+    np.testing.assert_allclose(found.effects[0][:, 0], 2.0 * ROWS, atol=0.2)
+    assert found.shares[0, 1][0] > 0.02
+
+
+def test_what_three_modes_do_together_is_the_rest():
+    rng = np.random.default_rng(0)
+    tensor = Tucker(rng.standard_normal((2, 2, 2)), tuple(rng.standard_normal((p, 2)) for p in (3, 4, 2)))
+    found = explain([tensor] * 20, 0.8, lambda values: values)
+    full = tensor.full()
+    fewer = full - full.mean((0, 1, 2))
+    for axes in ((1, 2), (0, 2), (0, 1)):
+        fewer = fewer - (full.mean(axes, keepdims=True) - full.mean())
+    pairs = sum(share[0] for modes, share in found.shares.items() if len(modes) == 2)
+    assert (pairs + found.shares[()][0]) == pytest.approx((fewer**2).mean() / full.var())
