@@ -173,3 +173,42 @@ def test_merged_ledgers_of_rewards_that_differ_by_rounding_can_be_copied() -> No
         one.add([(0,)] * n, [reward] * n)
         other.add([(0,)] * m, [np.nextafter(reward, 0.0)] * m)
         assert (one + other).copy().rounds == n + m
+
+
+def test_a_replaced_reward_leaves_what_the_new_one_would_have():
+    rng = np.random.default_rng(0)
+    for centre in (0.0, 1e6, -1e9):
+        rewards = centre + rng.integers(-8, 8, size=40) / 8.0
+        cells = rng.integers(3, size=(40, 2))
+        told, right = Ledger((3, 3)), Ledger((3, 3))
+        told.add(cells, rewards)
+        right.add(cells, rewards[::-1])
+        for cell, old, new in zip(cells, rewards, rewards[::-1]):
+            told.replace(cell, old, new)
+        assert told == right
+        np.testing.assert_allclose(told.within, right.within, atol=1e-6 * max(abs(centre), 1e-3) * 1e-3)
+        assert (told.rounds, told.received) == (40.0, 40.0)
+        assert told.version > right.version
+        assert Ledger.from_state(told.state()) == told
+
+
+@pytest.mark.parametrize(
+    ("cell", "old", "new"),
+    [((1, 1), 1.0, 2.0), ((0, 0), 3.0, 2.0), ((0, 0), 1.0, float("inf")), ((0, 2), 1.0, 2.0), ((0, 0), "1", 2.0)],
+)
+def test_a_reward_that_is_not_there_is_not_replaced(cell, old, new):
+    ledger = Ledger((2, 2))
+    ledger.add([(0, 0), (0, 0)], [1.0, 1.0])
+    before = ledger.copy()
+    with pytest.raises((ValueError, TypeError)):
+        ledger.replace(cell, old, new)
+    assert ledger == before
+    assert ledger.version == before.version
+
+
+def test_a_faded_reward_is_not_replaced():
+    ledger = Ledger((2,))
+    ledger.add((0,), 1.0)
+    ledger.fade(0.5)
+    with pytest.raises(ValueError, match="before it fades"):
+        ledger.replace((0,), 1.0, 0.0)

@@ -10,6 +10,8 @@ from importlib.metadata import version
 
 from tensorbandits import data, theory
 from tensorbandits.advice import recommend
+from tensorbandits.bandit import Bandit
+from tensorbandits.decision import Decision
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
     ApproximateThompsonSampling,
@@ -44,8 +46,10 @@ __version__ = version("tensorbandits")
 __all__ = [
     "Allowed",
     "ApproximateThompsonSampling",
+    "Bandit",
     "Choice",
     "Comparison",
+    "Decision",
     "Ledger",
     "MatricizedESTR",
     "PaperWorld",

@@ -37,6 +37,7 @@ from tensorbandits.checks import (
 _DENSE_LIMIT = 10**8
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
+_ROUNDING, _EPSILON = 1e-9, 1e-14  # of a sum of squares about a reward, and of a plain sum, in their own sizes
 _REBASE = 64  # after this many fadings the first rewards have lost their weight, and sums move to the present means
 _VERSION = 2  # of a saved ledger
 _N, _Y, _Q, _E, _A = range(5)  # rows of the sums
@@ -139,6 +140,32 @@ class Ledger:
         self._sums[:_A, at] += trials, clicks, clicks, about
         self._rounds += trials
         self._received += trials
+        self._version += 1
+
+    def replace(self, cell: Sequence[int], old: float, new: float) -> None:
+        """Put another reward in the place of one that was told: sums and squares change, counts do not.
+
+        A cell that holds no such reward, as far as its sums tell, is refused, and so is one whose reward has faded.
+
+        >>> ledger = Ledger((2, 3)); ledger.add([(0, 1), (0, 1)], [0.0, 2.0])
+        >>> ledger.replace((0, 1), 0.0, 4.0)
+        >>> ledger[0, 1]
+        Entry(cell=(0, 1), rounds=2.0, total=6.0, squares=20.0)
+        """
+        key, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
+        at = self._position.get(key)
+        N, Y, Q, E, a = self._sums[:, at].tolist() if at is not None else (0.0,) * 5
+        Y, Q = Y + (after - before), Q + (after * after - before * before)
+        about = (before - a) ** 2
+        E = E + ((after - a) ** 2 - about)
+        # Sums of squares about the mean are never below 0; what rounding makes of them is not far below.
+        slack = _ROUNDING * N * (abs(E) + about) + _EPSILON * abs(Y) * (abs(Y - a * N) + _EPSILON * abs(Y))
+        if N < 1.0 or N * E - (Y - a * N) ** 2 < -slack:
+            raise ValueError(
+                f"cell {key} holds no reward of {before:g} that still counts in full; replace a reward that was told, "
+                "before it fades"
+            )
+        self._sums[:_A, at] = N, Y, Q, max(E, 0.0)
         self._version += 1
 
     def merge(self, other: Ledger) -> None:

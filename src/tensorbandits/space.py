@@ -6,18 +6,17 @@ Labels live here and at the edge; everything inside the library is positions of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
-
-Label = str | int | float | bool | date | datetime
-Key = tuple[str, Any]
+from tensorbandits.labels import Key, Label, key, plain, read, written
+from tensorbandits.rulebook import Exhausted, Rule, Rulebook
 
 _SHOWN = 8  # labels that an error lists
+_NONE: dict[str, Any] = {}
 _SEARCHED = 10_000  # labels among which an error looks for the nearest
 
 
@@ -55,11 +54,12 @@ class Space:
         self._positions = {name: j for j, name in enumerate(self._names)}
         self._labels: list[list[Label]] = [[] for _ in self._names]
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
-        self._forbidden: dict[tuple[tuple[int, int], ...], None] = {}  # (mode, level) pairs; a set in order
+        self._version = 0
         for name, labels in modes.items():
             for label in _listed(name, labels):
                 self.add_level(name, label)
         self._context = self._check_context(context)
+        self._book = Rulebook(self._context)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -82,9 +82,39 @@ class Space:
         return self._context
 
     @property
+    def version(self) -> int:
+        """A number that is another one after every change of levels and rules."""
+        return self._version
+
+    @property
     def forbidden(self) -> tuple[dict[int, int], ...]:
-        """What :meth:`forbid` recorded, as partial cells: for each rule, indices of levels by position of the mode."""
-        return tuple(dict(rule) for rule in self._forbidden)
+        """All that may not be chosen, as partial cells: indices of levels by position of the mode.
+
+        What :meth:`forbid` and :meth:`allow` recorded, and the retired levels of modes that are decided.
+        """
+        return tuple(self._book.forbidden(self.shape))
+
+    @property
+    def rules(self) -> tuple[dict[str, dict[str, Any]], ...]:
+        """The rules that :meth:`forbid` and :meth:`allow` recorded, in order, as data.
+
+        >>> space = Space({"offer": ["a", "video"], "channel": ["mail", "sms"]})
+        >>> space.forbid(offer="video", channel="sms")
+        >>> space.allow(offer="a", channel=["mail"])
+        >>> space.rules
+        ({'forbid': {'offer': 'video', 'channel': 'sms'}}, {'allow': {'offer': 'a', 'channel': ['mail']}})
+        >>> space.remove_rule(space.rules[0]); len(space.rules)
+        1
+        """
+        return tuple(self._shown(rule) for rule in self._book.rules)
+
+    @property
+    def retired(self) -> dict[str, list[Label]]:
+        """The levels that :meth:`retire_level` retired, by mode."""
+        found: dict[str, list[Label]] = {}
+        for mode, level in sorted(self._book.retired):
+            found.setdefault(self._names[mode], []).append(self._labels[mode][level])
+        return found
 
     def position(self, mode: str) -> int:
         """Return the position of a mode.
@@ -102,7 +132,7 @@ class Space:
     def level(self, mode: str, label: Label) -> int:
         """Return the index of a mode's level."""
         at = self.position(mode)
-        index = self._indices[at].get(_key(label, mode))
+        index = self._indices[at].get(key(label, mode))
         if index is None:
             raise ValueError(self._unknown(at, label))
         return index
@@ -113,7 +143,7 @@ class Space:
         >>> Space({"time:weekday": ["Mon", "Tue"], "slot": [1, 2, 3]}).cell({"time:weekday": "Tue"}, slot=3)
         (1, 2)
         """
-        partial = self._partial(labels, named)
+        partial = self.partial(labels, named)
         self._check_whole(partial, range(len(self._names)))
         return tuple(partial[j] for j in range(len(self._names)))
 
@@ -123,7 +153,7 @@ class Space:
         >>> Space({"segment": ["new", "old"], "offer": ["a", "b"]}, ["segment"]).given(segment="old")
         (1,)
         """
-        partial = self._partial(labels, named)
+        partial = self.partial(labels, named)
         for mode in partial:
             if mode not in self._context:
                 listed = [self._names[j] for j in self._context]
@@ -184,18 +214,99 @@ class Space:
         >>> space.forbidden
         ({0: 1, 1: 1},)
         """
-        self._forbid(self._partial(labels, named))
+        self._add(Rule(tuple(sorted(self.partial(labels, named).items()))))
 
-    def _forbid(self, rule: Mapping[int, int]) -> None:
-        for mode, level in rule.items():
+    def allow(self, labels: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Record a rule: where all the single labels are met, of the modes with a list only the listed may be chosen.
+
+        A level that is added later is not in the list. With single labels only, it takes back what :meth:`forbid` was
+        told in the same words.
+
+        >>> space = Space({"segment": ["new", "old"], "offer": ["a", "b", "c"]}, context=["segment"])
+        >>> space.allow(segment="new", offer=["a", "b"])
+        >>> space.forbidden
+        ({0: 0, 1: 2},)
+        """
+        rule = self._rule(_merged(labels, named))
+        if rule.only:
+            self._add(rule)
+        else:
+            self._remove(rule, "forbid")
+
+    def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take back a rule, given as :attr:`rules` lists it."""
+        if not isinstance(rule, Mapping) or len(rule) != 1 or set(rule) - {"forbid", "allow"}:
+            raise ValueError(f"{rule!r} is no rule; give one as rules lists it, such as {{'forbid': {{'offer': 'a'}}}}")
+        ((kind, labels),) = rule.items()
+        self._remove(self._rule(_merged(labels, {})), kind)
+
+    def _rule(self, given: Mapping[str, Any]) -> Rule:
+        single, only = {}, {}
+        for mode, label in given.items():
+            if is_sequence(label):
+                only[self.position(mode)] = tuple(sorted({self.level(mode, one) for one in _listed(mode, label)}))
+            else:
+                single[self.position(mode)] = self.level(mode, label)
+        return Rule(tuple(sorted(single.items())), tuple(sorted(only.items())))
+
+    def _add(self, rule: Rule) -> None:
+        for mode, level in rule.condition:
             check_level(level, len(self._labels[mode]), f"the level of mode {mode}")
-        if not set(rule) - set(self._context):
+        wanted = {mode for mode, _ in rule.only} or rule.modes
+        if not wanted - set(self._context) or (rule.only and wanted & set(self._context)):
             decided = [name for j, name in enumerate(self._names) if j not in self._context]
             raise ValueError(
-                f"the rule names {[self._names[j] for j in rule]}, none of which is decided, so that nothing could be "
-                f"chosen where it applies; name one of {decided}"
+                f"the rule names {[self._names[j] for j in sorted(wanted)]}, none of which is decided, so that nothing "
+                f"could be chosen where it applies; name one of {decided}"
             )
-        self._forbidden[tuple(sorted(rule.items()))] = None
+        try:
+            self._book.add(rule, self.shape)
+        except Exhausted as empty:
+            raise ValueError(self._exhausted(f"the rule {self._shown(rule)}", empty.levels)) from None
+        self._version += 1
+
+    def _remove(self, rule: Rule, kind: str) -> None:
+        if rule not in self._book.rules or (kind == "forbid") == bool(rule.only):
+            given, known = {kind: self._words(rule)}, list(self.rules)[:_SHOWN]
+            raise ValueError(f"{given} is no rule here; the rules are {known}: give one of them")
+        self._book.remove(rule, self.shape)
+        self._version += 1
+
+    def _shown(self, rule: Rule) -> dict[str, dict[str, Any]]:
+        return {"allow" if rule.only else "forbid": self._words(rule)}
+
+    def _words(self, rule: Rule) -> dict[str, Any]:
+        words: dict[str, Any] = {self._names[mode]: self._labels[mode][level] for mode, level in rule.condition}
+        return words | {self._names[mode]: [self._labels[mode][level] for level in kept] for mode, kept in rule.only}
+
+    def _exhausted(self, what: str, levels: Mapping[int, int]) -> str:
+        given = {self._names[mode]: self._labels[mode][level] for mode, level in levels.items()}
+        where = f" given {given}" if given else ""
+        return f"with {what} nothing would be left to choose{where}; leave it out, or take back another rule first"
+
+    def retire_level(self, mode: str, label: Label) -> None:
+        """Let a level not be chosen any more, or not be given if its mode is context; its rewards stay what they are.
+
+        >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
+        >>> space.retire_level("offer", "a"); space.retired, space.forbidden
+        ({'offer': ['a']}, ({0: 0},))
+        >>> space.restore_level("offer", "a"); space.retired
+        {}
+        """
+        at, level = self.position(mode), self.level(mode, label)
+        try:
+            self._book.retire(at, level, self.shape)
+        except Exhausted as empty:
+            raise ValueError(self._exhausted(f"{label!r} of mode {mode!r} retired", empty.levels)) from None
+        self._version += 1
+
+    def restore_level(self, mode: str, label: Label) -> None:
+        """Let a level that was retired be chosen again."""
+        at, level = self.position(mode), self.level(mode, label)
+        if (at, level) not in self._book.retired:
+            raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
+        self._book.restore(at, level, self.shape)
+        self._version += 1
 
     def add_level(self, mode: str, label: Label) -> int:
         """Add a level at the end of a mode, and return its index. Ledgers and policies of the space must grow too.
@@ -204,21 +315,23 @@ class Space:
         >>> space.add_level("offer", "summer"), space.shape
         (2, (3, 2))
         """
-        at, key, value = self.position(mode), _key(label, mode), _plain(label)
-        if key in self._indices[at]:
-            known = self._labels[at][self._indices[at][key]]
+        at, found, value = self.position(mode), key(label, mode), plain(label)
+        if found in self._indices[at]:
+            known = self._labels[at][self._indices[at][found]]
             same = "" if repr(known) == repr(value) else f", as {known!r}"
             raise ValueError(f"mode {mode!r} has the level {value!r} already{same}; name each level once")
         self._labels[at].append(value)
-        self._indices[at][key] = len(self._labels[at]) - 1
-        return self._indices[at][key]
+        self._indices[at][found] = len(self._labels[at]) - 1
+        self._version += 1
+        return self._indices[at][found]
 
     def __eq__(self, other: object) -> bool:
         """Say whether names, labels, context and rules are the same; the order of the rules says nothing."""
         return isinstance(other, Space) and self._parts() == other._parts()
 
     def _parts(self) -> tuple[Any, ...]:
-        return self._names, [list(keys) for keys in self._indices], self._context, set(self._forbidden)
+        keys = [list(indices) for indices in self._indices]
+        return self._names, keys, self._context, set(self._book.rules), set(self._book.retired)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -227,16 +340,23 @@ class Space:
             f"{name}: {len(labels):,}{' (context)' if j in self._context else ''}"
             for j, (name, labels) in enumerate(zip(self._names, self._labels, strict=True))
         )
-        rules = f"; {len(self._forbidden):,} forbidden" if self._forbidden else ""
+        count = len(self._book.forbidden(self.shape))
+        rules = f"; {count:,} forbidden" if count else ""
         return f"Space({', '.join(sizes)}{rules})"
 
     def state(self) -> dict[str, Any]:
-        """Return the space as plain data that JSON can hold: ``modes``, ``levels``, ``context`` and ``forbidden``."""
+        """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""
         return {
             "modes": list(self._names),
-            "levels": [[_written(label) for label in labels] for labels in self._labels],
+            "levels": [[written(label) for label in labels] for labels in self._labels],
             "context": list(self._context),
-            "forbidden": [[list(pair) for pair in rule] for rule in self._forbidden],
+            "forbidden": [[list(pair) for pair in rule.condition] for rule in self._book.rules if not rule.only],
+            "only": [
+                [[list(pair) for pair in rule.condition], [[mode, list(kept)] for mode, kept in rule.only]]
+                for rule in self._book.rules
+                if rule.only
+            ],
+            "retired": [list(pair) for pair in self._book.retired],
         }
 
     @classmethod
@@ -249,14 +369,25 @@ class Space:
         """
         try:
             pairs = zip(state["modes"], state["levels"], strict=True)
-            space = cls({name: [_read(label) for label in labels] for name, labels in pairs}, state["context"])
-            for rule in state["forbidden"]:
-                space._forbid(
-                    {check_level(mode, len(space._names), "the mode of a rule"): level for mode, level in rule}
-                )
+            space = cls({name: [read(label) for label in labels] for name, labels in pairs}, state["context"])
+            for condition, only in [*([rule, []] for rule in state["forbidden"]), *state.get("only", [])]:
+                space._add(Rule(space._pairs(condition), tuple((j, space._kept(j, kept)) for j, kept in only)))
+            for mode, level in space._pairs(state.get("retired", [])):
+                space.retire_level(space._names[mode], space._labels[mode][level])
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"this is no state of a space ({error}); give what Space.state returned") from None
         return space
+
+    def _pairs(self, pairs: Any) -> tuple[tuple[int, int], ...]:
+        """Return pairs of modes and levels that exist, sorted."""
+        modes = [check_level(mode, len(self._names), "the mode of a rule") for mode, _ in pairs]
+        levels = [level for _, level in pairs]
+        for mode, level in zip(modes, levels, strict=True):
+            check_level(level, self.shape[mode], "the level of a rule")
+        return tuple(sorted(zip(modes, levels, strict=True)))
+
+    def _kept(self, mode: int, levels: Any) -> Cell:
+        return tuple(sorted({level for _, level in self._pairs([(mode, level) for level in levels])}))
 
     def _check_context(self, context: Any) -> Cell:
         if not is_sequence(context):
@@ -264,8 +395,8 @@ class Space:
         positions = [self.position(mode) if isinstance(mode, str) else mode for mode in context]
         return check_context(positions, self.shape)
 
-    def _partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label]) -> dict[int, int]:
-        """Return indices of levels by position of the mode."""
+    def partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label] = _NONE) -> dict[int, int]:
+        """Return the levels of some modes, by position of the mode."""
         return {self.position(mode): self.level(mode, label) for mode, label in _merged(labels, named).items()}
 
     def _check_whole(self, found: Mapping[int, Any], wanted: Iterable[int]) -> None:
@@ -303,51 +434,3 @@ def _listed(mode: str, labels: Any) -> list[Any]:
     if not listed:
         raise ValueError(f"mode {mode!r} has no levels; give at least one label")
     return listed
-
-
-def _plain(label: Any) -> Any:
-    """Return a label of NumPy's, of pandas' or of an enumeration as the Python value that it stands for."""
-    if isinstance(label, np.datetime64) and np.datetime_data(label)[0] != "D":
-        return label.astype("datetime64[us]").item()  # as the item of nanoseconds is a number
-    if isinstance(label, (np.generic, np.ndarray)) and np.ndim(label) == 0:
-        return label.item()
-    if isinstance(label, datetime):
-        return datetime.fromisoformat(label.isoformat())
-    if isinstance(label, str):
-        return str.__str__(label)
-    return int(label) if isinstance(label, int) and not isinstance(label, bool) else label
-
-
-def _key(label: Any, mode: str) -> Key:
-    """Return what a label is looked up by: its kind and its value, as Python takes True for 1."""
-    value = _plain(label)
-    if isinstance(value, bool):
-        return "truth", value
-    if isinstance(value, (int, float)) and value == value:
-        return "number", value
-    for kind in (str, datetime, date):
-        if isinstance(value, kind):
-            return kind.__name__, value
-    raise TypeError(
-        f"mode {mode!r} has the label {label!r}, of type {type(label).__name__}; "
-        "labels are text, numbers (not NaN), truth values, dates and times: make it one of them"
-    )
-
-
-def _written(label: Label) -> Any:
-    """Return a label as JSON can hold it."""
-    if isinstance(label, datetime):
-        return {"time": label.isoformat()}
-    if isinstance(label, date):
-        return {"date": label.isoformat()}
-    if isinstance(label, float) and label in (float("inf"), float("-inf")):
-        return {"number": repr(label)}
-    return label
-
-
-def _read(written: Any) -> Label:
-    if not isinstance(written, dict):
-        return written  # type: ignore[no-any-return]  # checked when it is added
-    ((kind, text),) = written.items()
-    readers: dict[str, Any] = {"time": datetime.fromisoformat, "date": date.fromisoformat, "number": float}
-    return readers[kind](text)  # type: ignore[no-any-return]

@@ -72,6 +72,9 @@ class Careless(tb.VectorizedUCB):
     def _choose(self, query, rng):
         return (0,) * len(self.shape)
 
+    def _correct(self, cell, old, new, note):
+        pass
+
     def _best(self, query):
         self._tables[0] += 1
         return super()._best(query)
@@ -105,6 +108,7 @@ class Forgetful(tb.VectorizedUCB):
         (Careless, "check_only_allowed_cells_are_chosen"),
         (Careless, "check_a_request_that_allows_nothing_is_refused"),
         (Careless, "check_it_learns"),
+        (Careless, "check_a_corrected_reward_counts_as_if_it_had_been_told"),
         (Careless, "check_late_rewards_are_learned"),
         (Careless, "check_damaged_states_are_refused"),
         (Forgetful, "check_growth"),

@@ -118,16 +118,37 @@ class ApproximateThompsonSampling(Policy):
                 query, draw = self.query(query.levels, query.given), self._draw
             if draw is None:
                 return self.decide(query, rng)
-        return Choice(_best_of(draw, query))
+        return Choice(best_of(draw, query))
+
+    def fresh_draws(self, count: int = 1, *, wait: bool = True) -> list[Draw]:
+        """Learn once, and return new draws to decide from; the first is the one that :meth:`decide` reads.
+
+        While another thread learns there are none, unless one waits for it.
+        """
+        if not self._turns.begin(wait=wait):
+            return []
+        try:
+            self._learn()
+            assert self._draw is not None
+            return [self._draw, *self._more(check_count(count, "count") - 1)]
+        finally:
+            self._turns.end()
+
+    def _more(self, count: int) -> list[Draw]:
+        """Further draws given the same ledger."""
+        return [self._checked(self.oracle(self._ledger, self._rng)) for _ in range(count)]
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         assert self._draw is not None
-        return Choice(_best_of(self._draw, query))
+        return Choice(best_of(self._draw, query))
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         self._draws = {}
 
     def _observe_ledger(self, ledger: Ledger) -> None:
+        self._draws = {}
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
         self._draws = {}
 
     def _fade(self, factor: float) -> None:
@@ -144,7 +165,7 @@ class ApproximateThompsonSampling(Policy):
         (valid,) = check_cells([cell], self.shape).tolist()
         with self._turns.still():
             query = self.query(tuple(valid[j] for j in self.context), allowed)
-            chosen = [_best_of(draw, query) == tuple(valid) for draw in self._copies(played=True)]
+            chosen = [best_of(draw, query) == tuple(valid) for draw in self._copies(played=True)]
         return float(np.mean(chosen))
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
@@ -160,7 +181,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _best(self, query: Query) -> Cell:
         """The cell of largest mean over the draws, among the cells that are best in one of them."""
-        candidates = sorted({_best_of(draw, query) for draw in self._posterior_draws()})
+        candidates = sorted({best_of(draw, query) for draw in self._posterior_draws()})
         return candidates[int(self._estimate(np.array(candidates)).argmax())]
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -219,7 +240,7 @@ class ApproximateThompsonSampling(Policy):
             restore(state["oracle"])
 
 
-def _best_of(draw: Draw, query: Query) -> Cell:
+def best_of(draw: Draw, query: Query) -> Cell:
     """The best allowed cell of a draw."""
     if isinstance(draw, Model):
         return draw.best(query.fixed, query.allowed)
@@ -302,6 +323,9 @@ class ModelSampling(ApproximateThompsonSampling):
         """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
         return None
 
+    def _more(self, count: int) -> list[Draw]:
+        return [model.copy() for model in self.oracle.more(self._ledger, self._rng, count)] if count else []
+
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         return self.oracle.likelihood.rewards(super()._mean_rewards(draw, cells))
 
@@ -334,7 +358,7 @@ class ModelSampling(ApproximateThompsonSampling):
         self._learn()
         first = self._choose(queries[0], self._rng)
         models = self.oracle.more(self._ledger, self._rng, len(queries) - 1)
-        return [first, *(Choice(_best_of(model, query)) for query, model in zip(queries[1:], models, strict=True))]
+        return [first, *(Choice(best_of(model, query)) for query, model in zip(queries[1:], models, strict=True))]
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         source: Any = self._rng.bit_generator

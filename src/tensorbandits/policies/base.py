@@ -3,9 +3,9 @@
 A policy sees integer cells only. A subclass implements ``_choose``, ``_best`` and ``_estimate``, each of a
 :class:`~tensorbandits.policies.query.Query`. When it learns apart from deciding, it sets ``learns`` and implements
 ``_learn``, which publishes something finished that ``_choose`` reads, and ``_ready``. When it holds more than the
-ledger: ``_observe``, ``_fade``, ``_grow``, ``_state`` and ``_restore``. When a batch can share work: ``_choose_many``.
-Each argument of its constructor is kept under its own name, which is how a saved policy is made again. These hooks are
-called when nobody else changes the policy, and must not call its public methods.
+ledger: ``_observe``, ``_correct``, ``_fade``, ``_grow``, ``_state`` and ``_restore``. When a batch can share work:
+``_choose_many``. Each argument of its constructor is kept under its own name, which is how a saved policy is made
+again. These hooks are called when nobody else changes the policy, and must not call its public methods.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Policy(ABC):
     """
 
     learns: ClassVar[bool] = False  # whether learning is apart from deciding
+    deterministic: ClassVar[bool] = False  # whether a decision follows from what was told and asked, without chance
     state_version: ClassVar[int] = 1  # of what `_state` returns
     older_versions: ClassVar[tuple[int, ...]] = ()  # that `_upgraded` reads
     _kinds: ClassVar[dict[str, type[Policy]]] = {}
@@ -89,13 +90,17 @@ class Policy(ABC):
         self.context = check_context(context, self.shape)
         self.decided: Cell = tuple(j for j in range(len(self.shape)) if j not in self.context)
         self._ledger = Ledger(self.shape)
-        # An int is salted: a policy and a world that are given the same seed must not draw the same numbers.
-        checked = check_seed(seed)
-        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
+        self.reseed(seed)
         self._turns = Turns(self.learns)
         self._notes = Notes(_NOTES)
         self._standing: Allowed | None = None
         self._free = np.full(len(self.shape), -1)
+
+    def reseed(self, seed: int | np.random.SeedSequence | None = None) -> None:
+        """Draw from other random numbers from now on; ``None`` is for fresh ones."""
+        # An int is salted: a policy and a world that are given the same seed must not draw the same numbers.
+        checked = check_seed(seed)
+        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
 
     # What a subclass implements.
 
@@ -128,6 +133,12 @@ class Policy(ABC):
         """Take note of many rewards that are added up; the ledger already holds them."""
         for entry in ledger:
             self._observe(entry.cell, entry.rounds, entry.total, None)
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:  # noqa: B027
+        """Take note that one reward of a cell is another one; the ledger already holds it instead.
+
+        ``note`` is that of the decision, if one is known.
+        """
 
     def _check_reward(self, reward: float) -> None:  # noqa: B027
         """Refuse a finite number that cannot be a reward here."""
@@ -240,16 +251,19 @@ class Policy(ABC):
         ``allowed`` maps modes to the levels that may be chosen, or to masks; or is an :class:`~tensorbandits.Allowed`.
         Learns first, unless another thread does so at the moment: then it decides from what was learned before.
         """
-        query = self.query(levels, allowed)
+        choice = self.choose(self.query(levels, allowed))
+        if choice.note is not None:
+            self._turns.submit(self._notes.put, choice.cell, choice.note)
+        return choice.cell
+
+    def choose(self, query: Query) -> Choice:
+        """Return what :meth:`ask` would, for those who keep the note that comes with it and tell it again."""
         if self.learns and self._turns.begin(wait=not self._ready()):
             try:
                 self._learn()
             finally:
                 self._turns.end()
-        choice = self.decide(query)
-        if choice.note is not None:
-            self._turns.submit(self._notes.put, choice.cell, choice.note)
-        return choice.cell
+        return self.decide(query)
 
     def tell(self, cell: Sequence[int], reward: float, note: Any = None, *, trials: int | None = None) -> None:
         """Learn the reward of a cell: any time later, in any order, or never.
@@ -270,9 +284,34 @@ class Policy(ABC):
             (clicks,), (count,) = check_clicks([reward], [trials], 1)
             self._turns.submit(self._take_trials, valid, float(clicks), float(count), note)
             return
+        self._turns.submit(self._take, valid, self.check_reward(reward), note)
+
+    def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None) -> None:
+        """Replace a reward that was told by another, as if that had been told; ``note`` is that of the decision.
+
+        What was decided and learned from the old one meanwhile stays, and is learned over. A reward that was never
+        told is refused, as far as the sums of its cell tell, and so is one that has faded.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy = VectorizedUCB((2, 3))
+        >>> policy.tell((0, 1), 0.0)
+        >>> policy.correct((0, 1), 0.0, 1.0)
+        >>> policy.ledger.rounds, policy.estimate([(0, 1)]).tolist()
+        (1.0, [1.0])
+        """
+        if note is not None:
+            self._check_note(note)
+        valid, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
+        self._check_reward(after)
+        with self._turns.frozen():  # all that was told before is taken in then
+            self._ledger.replace(valid, before, after)
+            self._correct(valid, before, after, note)
+
+    def check_reward(self, reward: Any) -> float:
+        """Return a reward as a number, if it can be one here; else say what can."""
         value = check_reward(reward)
         self._check_reward(value)
-        self._turns.submit(self._take, valid, value, note)
+        return value
 
     def ask_many(self, levels: ArrayLike | int, allowed: Any = None) -> list[Cell]:
         """Return one cell per row of context levels (n, number of context modes), as asking one by one would.

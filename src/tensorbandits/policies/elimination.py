@@ -246,6 +246,13 @@ class TensorElimination(Policy):
             self._pending[arm] -= 1
             self._exploration.record(tuple(cell[j] for j in self._modes), total / count, self._tries / self._drawn)
 
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+        arm = int(np.ravel_multi_index(cell, self.shape))
+        if self._ridge is None:
+            self._exploration.correct(tuple(cell[j] for j in self._modes), old, new)
+        elif self._told[0, arm] > 0.0:
+            self._told[1, arm] += new - old
+
     def _fade(self, factor: float) -> None:
         self._exploration.fade(factor)
         self._told *= factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -154,6 +155,16 @@ class TensorEpochGreedy(Policy):
         reward = total / count  # a decision is one draw, however many trials it had
         self._halves[int(self.explored.received) % 2].record(cell, reward)
         self._exploration.record(cell, reward, float(note))
+        self._fit = None
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+        if note == _GREEDY:
+            return
+        self._exploration.correct(cell, old, new)
+        for half in self._halves:  # which of them had it does not matter where both could have
+            with contextlib.suppress(ValueError):
+                half.replace(cell, old, new)
+                break
         self._fit = None
 
     def _check_note(self, note: Any) -> None:

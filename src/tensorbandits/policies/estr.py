@@ -75,6 +75,8 @@ class MatricizedESTR(Policy):
     (3, 2, 4)
     """
 
+    deterministic = True
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -217,6 +219,10 @@ class MatricizedESTR(Policy):
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         if self._stage_2 is not None:
             self._stage_2.update(*self._entry(cell), count, total / count)
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+        if self._stage_2 is not None:
+            self._stage_2.shift(*self._entry(cell), new - old)
 
     def _fade(self, factor: float) -> None:
         """Stage 2 is started anew, at the next decision, whenever its past has lost a tenth of its weight."""

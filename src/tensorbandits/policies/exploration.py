@@ -7,6 +7,7 @@ are: its probability is then larger by the number of tries that the law of all c
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -78,6 +79,11 @@ class Exploration:
         """Add the reward of a cell."""
         self.ledger.record(cell, reward)
         self.tries += tries
+
+    def correct(self, cell: Cell, old: float, new: float) -> None:
+        """Replace a reward by another, if it was one of a uniform round."""
+        with contextlib.suppress(ValueError):  # it was not
+            self.ledger.replace(cell, old, new)
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count less."""

@@ -57,9 +57,7 @@ class LowOFUL:
 
         Gb, bGb = self._column(row, column)
         D = self.D[row, column]
-        w = self._apply(Gb)
-        w /= self.D * D  # the column of V^-1 that belongs to the entry
-        w[row, column] += 1.0 / D
+        w = self._inverse(row, column, Gb)
         width = w[row, column]
         change = count / (D * (D + count))
         blas.dsyr(-change / (1.0 + change * bGb), Gb, a=self.G.T, overwrite_a=1)
@@ -71,6 +69,18 @@ class LowOFUL:
         np.maximum(self.variance, 0.0, out=self.variance)
         self.logdet += math.log1p(count * width)
         self.D[row, column] += count
+
+    def shift(self, row: int, column: int, change: float) -> None:
+        """Learn that the rewards of one entry add up to so much more than was told."""
+        self.theta += change * self._inverse(row, column, self._column(row, column)[0])
+
+    def _inverse(self, row: int, column: int, Gb: Floats) -> Floats:
+        """Return the column of ``V^-1`` that belongs to an entry, as a matrix (p, P)."""
+        D = self.D[row, column]
+        w = self._apply(Gb)
+        w /= self.D * D
+        w[row, column] += 1.0 / D
+        return w
 
     def _column(self, row: int, column: int) -> tuple[Floats, float]:
         """Return ``G b``, shape (k,), and ``b^T G b`` for the row ``b`` of ``B`` that belongs to an entry.

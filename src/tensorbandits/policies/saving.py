@@ -112,8 +112,13 @@ def _check(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any) ->
 
 def write(path: str | PathLike[str], state: Mapping[str, Any]) -> None:
     """Write a state to a file, the arguments that are code aside."""
+    codec.save(path, "policy", _FILE_VERSION, detached(state))
+
+
+def detached(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state without the arguments that are code, of which it keeps the names."""
     arguments, code = _split(state["arguments"])
-    codec.save(path, "policy", _FILE_VERSION, {**state, "arguments": arguments, "code": sorted(code)})
+    return {**state, "arguments": arguments, "code": sorted(code)}
 
 
 def read(path: str | PathLike[str], code: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,14 +129,18 @@ def read(path: str | PathLike[str], code: Mapping[str, Any]) -> dict[str, Any]:
             f"{path} holds a {saved.kind!r} of version {saved.version}, not a policy of version {_FILE_VERSION}; give "
             "a file that a policy's save wrote, with this or an older release"
         )
-    state = dict(saved.state)
+    return attached(dict(saved.state), code, str(path))
+
+
+def attached(state: dict[str, Any], code: Mapping[str, Any], what: str = "the policy") -> dict[str, Any]:
+    """Return a state with the arguments that are code, which must be just those that :func:`detached` left out."""
     wanted, arguments = state.pop("code", None), state.get("arguments")
     if not isinstance(wanted, list) or not isinstance(arguments, dict):
-        raise ValueError(f"{path} holds no whole state of a policy; give a file that a policy's save wrote")
+        raise ValueError(f"{what} holds no whole state of a policy; give a file that a policy's save wrote")
     if sorted(code) != wanted:
         given = "".join(f", {name}=.." for name in wanted)
         raise TypeError(
-            f"{path} was saved without {wanted or 'any code'}, but {sorted(code)} was given; call load(path{given})"
+            f"{what} was saved without {wanted or 'any code'}, but {sorted(code)} was given; call load(path{given})"
         )
     return state | {"arguments": arguments | dict(code)}
 

@@ -96,12 +96,31 @@ class GibbsOracle:
         if self.seen < _UNKNOWNS * self.samplers[0].numbers:  # its draws are mostly the prior's
             return
         variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
-        before = max(ledger[cell].rounds - count, 0.0)
-        some = _NEW * self.worth
-        new = min(1.0, some * math.log1p(count / (before + some)) / count)
+        new = self._news(cell, count, ledger)
         for sampler in self.samplers:
             sampler.score *= (1.0 - _FORGET) ** (new * count)
             sampler.score += new * sampler.log_score(cell, count, total, variance)
+        self._level_scores()
+
+    def correct(self, cell: Cell, old: float, new: float, ledger: Ledger) -> None:
+        """Score the structures by another reward than they were scored by, as their draws predict both now."""
+        if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
+            return
+        variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
+        share = self._news(cell, 1.0, ledger)
+        for sampler in self.samplers:
+            before, after = (sampler.log_score(cell, 1.0, reward, variance) for reward in (old, new))
+            sampler.score += share * (after - before)
+        self._level_scores()
+
+    def _news(self, cell: Cell, count: float, ledger: Ledger) -> float:
+        """What of each of the last rewards of a cell, which the ledger has, is news."""
+        before = max(ledger[cell].rounds - count, 0.0)
+        some = _NEW * self.worth
+        return min(1.0, some * math.log1p(count / (before + some)) / count)
+
+    def _level_scores(self) -> None:
+        """Count scores from the best one, and let none fall too far behind."""
         best = max(sampler.score for sampler in self.samplers)
         for sampler in self.samplers:
             sampler.score = max(sampler.score - best, -_FARTHEST)
@@ -335,6 +354,10 @@ class TensorThompsonSampling(ModelSampling):
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         super()._observe(cell, count, total, note)
         self.oracle.observe(cell, count, total, self._ledger)
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+        super()._correct(cell, old, new, note)
+        self.oracle.correct(cell, old, new, self._ledger)
 
     def _observe_ledger(self, ledger: Ledger) -> None:
         for entry in ledger:

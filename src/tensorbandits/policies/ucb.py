@@ -37,6 +37,8 @@ class VectorizedUCB(Policy):
     [(1, 0), (1, 1), (1, 2)]
     """
 
+    deterministic = True
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -101,6 +103,9 @@ class VectorizedUCB(Policy):
         total = self._tables[(2, *cell)] + total
         self._tables[(1, *cell)], self._tables[(2, *cell)] = told, total
         self._bounds[(0, *cell)], self._bounds[(1, *cell)] = total / told, 1.0 / math.sqrt(told)
+
+    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+        self._observe(cell, 0.0, new - old, note)
 
     def _fade(self, factor: float) -> None:
         self._tables[1:] *= np.where(self._tables[1] > _LEAST, factor, 1.0)

@@ -159,6 +159,66 @@ def check_a_ledger_told_equals_its_rewards_told(case: Case) -> None:
     assert ledger_of(SHAPE, cells, rewards) == log, "the ledger that was told has changed"
 
 
+def check_a_corrected_reward_counts_as_if_it_had_been_told(case: Case) -> None:
+    """Rewards that were told wrong and corrected teach what the right ones would have, at once and while playing."""
+    cells, rewards = random_log(SHAPE, 120)
+    rewards = np.round(8.0 * rewards) / 8.0  # so that sums are exact, in whatever order
+    right, mended = case.make(SHAPE), case.make(SHAPE)
+    for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
+        right.tell(cell, reward)
+        mended.tell(cell, -reward)
+    for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
+        mended.correct(cell, -reward, reward)
+    assert mended.ledger == right.ledger
+    assert mended.ledger.rounds == mended.ledger.received == 120.0
+    expected, found = (policy.estimate(all_cells(SHAPE)) for policy in (right, mended))
+    if case.samples:  # sums about another first reward are rounded otherwise, which draws make the most of
+        assert np.sqrt(np.mean((found - expected) ** 2)) < 0.5 * expected.std()
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        assert play(right, 20, seed=3) == play(mended, 20, seed=3)
+    _correct_while_playing(case)
+
+
+def _correct_while_playing(case: Case) -> None:
+    """Play with rewards that are all wrong at first, and corrected ten rounds later; the best cell is found."""
+    mean = np.multiply.outer([0.2, 1.0, 0.4], [0.1, 0.3, 1.0, 0.5])
+    policy = case.make((3, 4), rank=1)
+    rng = np.random.default_rng(0)
+    waiting: list[tuple[Any, float]] = []
+    for t in range(case.rounds):
+        choice = policy.choose(policy.query())
+        reward = float(mean[choice.cell] + 0.1 * rng.standard_normal())
+        policy.tell(choice.cell, -reward, choice.note)
+        waiting.append((choice, reward))
+        if t >= 10:
+            told, reward = waiting.pop(0)
+            policy.correct(told.cell, -reward, reward, told.note)
+    for told, reward in waiting:
+        policy.correct(told.cell, -reward, reward, told.note)
+    assert policy.ledger.totals.min() > 0.0 or not case.patient
+    assert mean[policy.best()] >= 0.5, f"{policy.best()} is believed best"
+
+
+def check_what_was_never_told_is_not_corrected(case: Case) -> None:
+    """A cell without rewards, or without such a reward, is refused, as are bad numbers; nothing changes."""
+    policy, twin = case.make(SHAPE), case.make(SHAPE)
+    for one in (policy, twin):
+        one.tell((0, 1, 0), 2.0)
+    bad: list[tuple[Any, ...]] = [
+        ((0, 0, 0), 2.0, 1.0),
+        ((0, 1, 0), 1.0, 0.0),
+        ((0, 1, 0), 2.0, float("nan")),
+        ((0, 1, 0), None, 1.0),
+        ((0, 1), 2.0, 1.0),
+        ((0, 9, 0), 2.0, 1.0),
+    ]
+    for arguments in bad:
+        with raises((ValueError, TypeError)):
+            policy.correct(*arguments)
+    assert same(policy.state_dict(), twin.state_dict())
+
+
 def check_a_ledger_of_another_shape_is_refused(case: Case) -> None:
     """What is no ledger of the policy's shape is refused, as is replacing the policy's own."""
     policy, twin = case.make(SHAPE), case.make(SHAPE)
@@ -179,5 +239,7 @@ CHECKS = [
     check_bad_factors_are_refused,
     check_a_fading_past_follows_a_change,
     check_a_ledger_told_equals_its_rewards_told,
+    check_a_corrected_reward_counts_as_if_it_had_been_told,
+    check_what_was_never_told_is_not_corrected,
     check_a_ledger_of_another_shape_is_refused,
 ]

@@ -1,0 +1,459 @@
+"""What an application holds: named combinations, decisions with ids, feedback as it comes, all in one file.
+
+A :class:`Bandit` joins a space, a policy, the law that decisions are drawn by, and the book of decisions. Labels become
+cells here, and cells labels. It has two locks: one over the book and the draws, held for microseconds; one for handing
+rewards to the policy in their order, which may wait until the policy has learned. Nobody holds the first while asking
+for the second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from tensorbandits import codec
+from tensorbandits.checks import Cell, check_count, check_seed, is_finite, is_sequence
+from tensorbandits.deciding import Request, Ring, Share, Shares
+from tensorbandits.decision import Decision
+from tensorbandits.feedback import Book, Change, Window
+from tensorbandits.labels import Label
+from tensorbandits.policies import registry, saving
+from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.base import Policy
+from tensorbandits.space import Space
+from tensorbandits.tensor.allowed import Allowed
+
+Part = tuple[Mapping[str, Label], float]
+
+_VERSION = 1  # of a saved bandit
+_SALT = 0xBA4D17
+_REQUESTS = 1024  # requests of which best arms are kept
+_PARTS = "give pairs of labels and a share, such as [({'channel': 'sms'}, 0.05)]"
+
+
+class Bandit:
+    """Decides among named combinations, and learns from rewards that come late, twice, changed, or never.
+
+    Parameters
+    ----------
+    space : modes, levels and rules. Rules may change at any time, levels be added and retired.
+    policy : the short name of a policy, its class, or a policy over the space's shape and context.
+    ring : how many recent draws of a policy that samples a decision is drawn from; its probabilities are multiples of
+        1 / ``ring``, and draws are as many decisions old.
+    floors : shares of decisions that some arms get at least: a number, for all arms alike, or pairs of labels and a
+        share, spread evenly over the allowed arms with these labels: ``[({"channel": "sms"}, 0.05)]``.
+    ceilings : shares that some arms get at most, in the same way, wherever other arms are allowed. For policies that
+        sample.
+    holdout : the share of decisions that the baseline makes, to compare with.
+    baseline : ``"uniform"``; an arm, as labels; or pairs of labels and shares that add up to 1, as a former policy had.
+    window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
+        of rounds; ``None`` is for ever.
+    default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
+    adds : whether rewards of one decision may add up, with ``tell(id, reward, add=True)``.
+    capacity, remember : decisions that may wait at once, and closed ones that are kept; they bound the memory, at about
+        400 bytes each. Beyond ``capacity`` the oldest is closed as if its window had ended.
+    clock : returns the time in seconds.
+    seed : an int, a ``SeedSequence``, or ``None`` for fresh randomness.
+    settings : further arguments of the policy: ``rank``, ``reward``, ...
+
+    Any thread may use it. The propensity of a decision is the probability that it was drawn with. With a policy that
+    follows without chance from what it was told (``"ucb"``, ``"estr"``) it is 1 unless there are floors or a holdout;
+    with ``"elimination"`` and ``"epoch-greedy"``, which draw by themselves now and then, it is ``None``.
+
+    >>> space = Space({"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}, ["segment"])
+    >>> space.forbid(offer="c", channel="sms")
+    >>> bandit = Bandit(space, rank=1, reward="bernoulli", window="10 min", default=0, floors=0.1, seed=0)
+    >>> decision = bandit.ask(segment="new", allowed={"offer": ["a", "b"]})
+    >>> sorted(decision.arm), decision.context, 0 < decision.propensity <= 1
+    (['channel', 'offer'], {'segment': 'new'}, True)
+    >>> bandit.tell(decision.id, 1)
+    >>> bandit.tell(decision.id, 1)  # again: nothing happens
+    >>> bandit.policy.ledger.rounds, bandit.status(decision.id)
+    (1.0, 'rewarded')
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        policy: Any = "thompson",
+        *,
+        ring: int = 16,
+        floors: float | Sequence[Part] = (),
+        ceilings: Sequence[Part] = (),
+        holdout: float = 0.0,
+        baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
+        window: Any = None,
+        default: float | None = None,
+        adds: bool = False,
+        capacity: int = 1_000_000,
+        remember: int = 100_000,
+        clock: Callable[[], float] = time.time,
+        seed: int | np.random.SeedSequence | None = None,
+        **settings: Any,
+    ) -> None:
+        if not isinstance(space, Space):
+            raise TypeError(f"space is {space!r}; give a Space of named modes and levels")
+        if not callable(clock):
+            raise TypeError(f"clock is {clock!r}; give a function that returns the time in seconds, such as time.time")
+        self.space, self._clock = space, clock
+        checked = check_seed(seed)
+        self.policy = _policy(space, policy, checked, settings)
+        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
+        samples = isinstance(self.policy, ApproximateThompsonSampling)
+        self._ring = Ring(check_count(ring, "ring"))
+        self._shares = self._check_shares(floors, ceilings, holdout, baseline)
+        if self._shares.ceilings and not samples:
+            raise ValueError(
+                f"ceilings are given, but {type(self.policy).__name__} draws by itself; use a policy that samples, "
+                "such as 'thompson', or forbid arms"
+            )
+        length = Window.of(window)
+        if default is not None and length is None:
+            raise ValueError(
+                f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'"
+            )
+        told = None if default is None else self.policy.check_reward(default)
+        self._book = Book(window=length, default=told, adds=bool(adds), capacity=capacity, remember=remember)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Start with nothing kept of the space."""
+        self._lock, self._applying = threading.RLock(), threading.Lock()
+        self._changes: deque[Change] = deque()  # that the policy has yet to be told, in order
+        self._requests: dict[Any, Request] = {}
+        self._seen = -1  # the version of the space that the rules below are of
+        self._standing: Allowed | None = None
+        self._sync()
+
+    # Decisions.
+
+    def ask(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        activate: bool = True,
+        **labels: Label,
+    ) -> Decision:
+        """Decide, given the labels of the context modes: as keywords, or as a mapping.
+
+        ``allowed`` lists labels that may be chosen, by mode. With ``activate=False`` the decision waits for nothing
+        until :meth:`activate` says that it was shown.
+        """
+        levels = self.space.given(context, **labels)
+        chosen = {} if allowed is None else self.space.allowed(allowed)
+        now = self._now()
+        sampling = isinstance(self.policy, ApproximateThompsonSampling)
+        fresh = self._ring.fresh(self.policy) if sampling else []
+        with self._lock:
+            request = self._request(levels, chosen)
+            if sampling:
+                self._ring.take(fresh, self.policy.shape)
+                if not self._ring.draws:  # a mode has gained levels since
+                    self._ring.take(self._ring.fresh(self.policy), self.policy.shape)
+                drawn = request.draw(self._ring, self._rng)
+            else:
+                drawn = request.ask(self.policy, self._rng)
+            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate)
+            self._changes.extend(self._book.expire(time=now))
+            named = self.space.labels(drawn.cell)
+        self._apply()
+        given = {self.space.modes[mode]: named.pop(self.space.modes[mode]) for mode in self.space.context}
+        return Decision(number, named, given, drawn.propensity, drawn.by, type(self.policy).__name__, now)
+
+    def activate(self, decision: str | Decision) -> None:
+        """Say that a decision was shown: its window begins now."""
+        self._close(lambda now: self._book.activate(_id(decision), time=now))
+
+    def cancel(self, decision: str | Decision) -> None:
+        """Say that a decision was not carried out: it takes no reward, and none is told of it."""
+        self._close(lambda now: self._book.cancel(_id(decision)))
+
+    def tell(
+        self,
+        decision: str | Decision | None = None,
+        reward: Any = None,
+        *,
+        amend: bool = False,
+        add: bool = False,
+        arm: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label] | None = None,
+    ) -> None:
+        """Learn the reward of a decision, by its id; the same again changes nothing.
+
+        Another reward is refused, unless it is to ``amend`` the first or to ``add`` to it. Those who keep no ids tell
+        ``arm`` and ``context`` instead, each time for one more reward.
+        """
+        if (decision is None) == (arm is None):
+            raise TypeError("tell either the id of a decision and its reward, or arm=..., context=... and reward=...")
+        if decision is None:
+            if amend or add:
+                raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
+            cell = self.space.cell({**(context or {}), **(arm or {})})
+            self._changes.append(Change(cell, None, self.policy.check_reward(reward), None))
+            self._close(lambda now: None)
+            return
+        if context is not None:
+            raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
+        number = _id(decision)
+        self._close(lambda now: self._book.tell(number, reward, amend=amend, add=add, check=self.policy.check_reward))
+
+    def status(self, decision: str | Decision) -> str:
+        """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
+        self.expire()
+        with self._lock:
+            return self._book.status(_id(decision))
+
+    @property
+    def waiting(self) -> int:
+        """How many decisions wait for a reward or for being shown."""
+        return len(self._book)
+
+    def expire(self) -> None:
+        """Tell the default of decisions whose window has ended; every other call does so too."""
+        self._close(lambda now: None)
+
+    def best(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        **labels: Label,
+    ) -> dict[str, Label]:
+        """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
+        levels = self.space.given(context, **labels)
+        chosen = {} if allowed is None else self.space.allowed(allowed)
+        with self._lock:
+            query = self._request(levels, chosen).query
+        named = self.space.labels(self.policy.best(levels, query.allowed))
+        return {name: label for name, label in named.items() if self.space.position(name) not in self.space.context}
+
+    # Levels that come and go.
+
+    def add_level(self, mode: str, label: Label) -> None:
+        """Give a mode another level; what was learned of the others stays, and the new one starts from the prior."""
+        with self._lock:
+            self._sync()
+            Space.from_state(self.space.state()).add_level(mode, label)  # which refuses what is no new label
+            self.policy.grow(self.space.position(mode))  # which refuses where the policy cannot follow
+            self.space.add_level(mode, label)
+            self._sync()
+
+    def retire_level(self, mode: str, label: Label) -> None:
+        """Choose a level no more; rewards of decisions that have it are still taken."""
+        with self._lock:
+            self.space.retire_level(mode, label)
+            self._sync()
+
+    def restore_level(self, mode: str, label: Label) -> None:
+        """Choose a retired level again, with all that was learned of it."""
+        with self._lock:
+            self.space.restore_level(mode, label)
+            self._sync()
+
+    # Saving and making again.
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, whole or not at all: space, rules, policy, open and recent decisions."""
+        codec.save(path, "bandit", _VERSION, self.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything as plain data: arrays, numbers, text, and dicts and lists of them."""
+        with self._applying, self._lock:
+            self._drain()
+            window = self._book.window
+            return {
+                "space": self.space.state(),
+                "policy": saving.detached(self.policy.state_dict()),
+                "rng": self._rng.bit_generator.state,
+                "ring": self._ring.size,
+                "shares": [[_written(one) for one in part] for part in self._shares[:3]],
+                "holdout": self._shares.holdout,
+                "window": None if window is None else [window.length, window.rounds],
+                "default": self._book.default,
+                "adds": self._book.adds,
+                "capacity": self._book.capacity,
+                "remember": self._book.remember,
+                "book": self._book.state(),
+            }
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        fresh: bool = True,
+        clock: Callable[[], float] = time.time,
+        **code: Any,
+    ) -> Self:
+        """Return the bandit that :meth:`save` wrote, which goes on from there.
+
+        It does so with fresh randomness, as another process may go on from the same file; with ``fresh=False`` it takes
+        up the saved generators, so that every load goes on alike. ``code`` are arguments of the policy that are code.
+        """
+        saved = codec.load(path)
+        if saved.kind != "bandit" or saved.version > _VERSION:
+            raise ValueError(
+                f"{path} holds a {saved.kind!r} of version {saved.version}, not a bandit of version {_VERSION}; give a "
+                "file that a bandit's save wrote, with this or an older release"
+            )
+        return cls.from_state_dict(saved.state, fresh=fresh, clock=clock, **code)
+
+    @classmethod
+    def from_state_dict(
+        cls, state: Mapping[str, Any], *, fresh: bool = True, clock: Callable[[], float] = time.time, **code: Any
+    ) -> Self:
+        """Return the bandit that :meth:`state_dict` described."""
+        try:
+            space = Space.from_state(state["space"])
+            policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
+            self = cls(space, policy, ring=state["ring"], clock=clock)
+            shares = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state["shares"]]
+            self._shares = Shares(shares[0], shares[1], shares[2], float(state["holdout"]))
+            window = state["window"]
+            self._book = Book(
+                window=None if window is None else Window(float(window[0]), bool(window[1])),
+                default=None if state["default"] is None else policy.check_reward(state["default"]),
+                adds=bool(state["adds"]),
+                capacity=state["capacity"],
+                remember=state["remember"],
+            ).restore(state["book"], space.shape)
+            if fresh:
+                policy.reseed(None)
+            else:
+                self._rng.bit_generator.state = state["rng"]
+        except (KeyError, IndexError, AttributeError, OverflowError) as error:
+            raise ValueError(
+                f"this is no state of a bandit ({error!r}); give what state_dict returned, whole"
+            ) from None
+        return self
+
+    def __repr__(self) -> str:
+        return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"
+
+    # Inside.
+
+    def _now(self) -> float:
+        now = self._clock()
+        if not is_finite(now):
+            raise ValueError(f"the clock says {now!r}; it must return the time in seconds, a finite number")
+        return float(now)
+
+    def _close(self, change: Callable[[float], Change | None]) -> None:
+        """Change the book after what has timed out, and have the policy learn of both."""
+        now = self._now()
+        with self._lock:
+            self._changes.extend(self._book.expire(time=now))
+            try:
+                made = change(now)
+            except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
+                made, refused = None, error
+            else:
+                refused = None
+            if made is not None:
+                self._changes.append(made)
+        self._apply()
+        if refused is not None:
+            raise refused
+
+    def _apply(self) -> None:
+        """Hand changes to the policy, in their order."""
+        if self._changes:
+            with self._applying:
+                self._drain()
+
+    def _drain(self) -> None:
+        while self._changes:
+            cell, old, new, note = self._changes.popleft()
+            if old is None:
+                self.policy.tell(cell, new, note)
+            else:
+                self.policy.correct(cell, old, new, note)
+
+    def _sync(self) -> None:
+        """Follow what has changed in the space: let the policy grow, and forget what was kept of requests."""
+        if self._seen == self.space.version:
+            return
+        with self._lock:
+            version, shape = self.space.version, self.space.shape
+            for mode, (now, before) in enumerate(zip(shape, self.policy.shape, strict=True)):
+                if now > before:
+                    self.policy.grow(mode, now - before)
+            self._standing = Allowed.of(Allowed(forbidden=self.space.forbidden), shape)
+            self._requests, self._seen = {}, version
+
+    def _request(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> Request:
+        """Return what is kept of a request, checked."""
+        self._sync()
+        key = (levels, tuple((mode, tuple(chosen[mode])) for mode in sorted(chosen)) if chosen else ())
+        request = self._requests.get(key)
+        if request is None:
+            for mode, level in zip(self.space.context, levels, strict=True):
+                name = self.space.modes[mode]
+                if (label := self.space.levels[mode][level]) in self.space.retired.get(name, []):
+                    raise ValueError(f"{label!r} of mode {name!r} is retired; give another, or restore it first")
+            allowed = Allowed.of(dict(chosen) or None, self.policy.shape, self._standing)
+            request = Request(self.policy.query(levels, allowed), self._shares)
+            while len(self._requests) >= _REQUESTS:
+                del self._requests[next(iter(self._requests))]
+            self._requests[key] = request
+        return request
+
+    def _check_shares(self, floors: Any, ceilings: Any, holdout: Any, baseline: Any) -> Shares:
+        least = [({}, floors)] if is_finite(floors) and not isinstance(floors, bool) else floors
+        made = (
+            [({}, 1.0)] if baseline == "uniform" else [(baseline, 1.0)] if isinstance(baseline, Mapping) else baseline
+        )
+        found = {"floors": least, "ceilings": ceilings, "baseline": made}
+        parts = {name: tuple(self._parts(name, value)) for name, value in found.items()}
+        if (total := sum(one.share for one in parts["floors"])) > 1.0:
+            raise ValueError(f"the floors add up to {total:g}; they are shares of all decisions, at most 1 together")
+        if abs((total := sum(one.share for one in parts["baseline"])) - 1.0) > 1e-9:
+            raise ValueError(f"the shares of the baseline add up to {total:g}; they must add up to 1")
+        if isinstance(holdout, bool) or not is_finite(holdout) or not 0 <= holdout < 1:
+            raise ValueError(
+                f"holdout is {holdout!r}; it is the share of decisions for the baseline, from 0 to below 1"
+            )
+        return Shares(**parts, holdout=float(holdout))
+
+    def _parts(self, name: str, value: Any) -> list[Share]:
+        if not is_sequence(value):
+            raise TypeError(f"{name} is {value!r}; {_PARTS}")
+        parts = []
+        for part in value:
+            if not is_sequence(part) or len(part) != 2 or not isinstance(part[0], Mapping):
+                raise TypeError(f"{name} has the part {part!r}; {_PARTS}")
+            if isinstance(part[1], bool) or not is_finite(part[1]) or not 0 <= part[1] <= 1:
+                raise ValueError(f"{name} has the share {part[1]!r}; shares are from 0 to 1")
+            parts.append(Share(self.space.partial(part[0]), float(part[1])))
+        return parts
+
+
+def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
+    """Return the policy itself, or one made for the space."""
+    if not isinstance(policy, Policy):
+        return registry.find(policy).make(space.shape, context=space.context, seed=seed, **settings)
+    if settings:
+        raise TypeError(f"{sorted(settings)} are settings of a policy that is made already; give its name instead")
+    if (policy.shape, policy.context) != (space.shape, space.context):
+        raise ValueError(
+            f"the policy has shape {policy.shape} and context {policy.context}, the space {space.shape} and "
+            f"{space.context}; make it with shape=space.shape and context=space.context"
+        )
+    return policy
+
+
+def _id(decision: Any) -> Any:
+    return decision.id if isinstance(decision, Decision) else decision
+
+
+def _written(share: Share) -> list[Any]:
+    return [[list(pair) for pair in share.levels.items()], share.share]

@@ -1,0 +1,310 @@
+"""The book of decisions: which wait for their reward, which have it, and what a reward changes.
+
+A decision is inactive until it is shown, then open until its reward comes, its window ends, or it is cancelled. The
+book knows no policy: it answers with the change that a ledger has to make. It keeps open decisions up to a number, and
+the last closed ones up to another, so that its memory is bounded; of older ones only their ids are known to be old.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from itertools import chain
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tensorbandits.checks import Cell, check_array, check_cells, check_count, is_finite
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
+INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
+_WINDOW = "give a duration, such as timedelta(minutes=10) or '10 min', or a whole number of rounds"
+
+
+class UnknownDecisionError(LookupError):
+    """No decision ever had this id here."""
+
+
+class ExpiredDecisionError(LookupError):
+    """The decision was closed so long ago that it is forgotten."""
+
+
+class CancelledDecisionError(ValueError):
+    """The decision was cancelled, and takes no reward."""
+
+
+class ClosedDecisionError(ValueError):
+    """The decision has another reward already, or one that cannot be taken back."""
+
+
+class Change(NamedTuple):
+    """What a ledger has to do: record ``new`` for a cell, or replace ``old`` by it; and the note of the decision."""
+
+    cell: Cell
+    old: float | None
+    new: float
+    note: Any
+
+
+class Window(NamedTuple):
+    """How long a decision waits for its reward, in seconds or in rounds.
+
+    >>> Window.of("10 min"), Window.of(500)
+    (Window(length=600.0, rounds=False), Window(length=500.0, rounds=True))
+    """
+
+    length: float
+    rounds: bool
+
+    @classmethod
+    def of(cls, value: Any) -> Window | None:
+        """Return a caller's window; ``None`` if decisions wait for ever."""
+        if value is None:
+            return None
+        if isinstance(value, timedelta):
+            length, rounds = value.total_seconds(), False
+        elif isinstance(value, str):
+            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])[a-z]*\s*", value.lower())
+            if match is None:
+                raise ValueError(f"window is {value!r}; {_WINDOW}")
+            length, rounds = float(match[1]) * _UNITS[match[2]], False
+        elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            length, rounds = float(value), True
+        else:
+            raise TypeError(f"window is {value!r}; {_WINDOW}")
+        if not is_finite(length) or length <= 0:
+            raise ValueError(f"window is {value!r}, which leaves no time; {_WINDOW}")
+        return cls(length, rounds)
+
+
+class _Record:
+    """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state."""
+
+    __slots__ = ("cell", "due", "note", "reward", "state")
+
+    def __init__(self, cell: Cell, note: Any, due: float, state: str) -> None:
+        self.cell, self.note, self.due, self.state = cell, note, due, state
+        self.reward: float | None = None
+
+
+class Book:
+    """Decisions by id.
+
+    Parameters
+    ----------
+    window : how long an active decision waits, if not for ever.
+    default : the reward of a decision whose window ends without one; ``None`` tells nothing then.
+    adds : whether the rewards of one decision may add up.
+    capacity : decisions that may wait at once; beyond, the oldest is closed as if its window had ended.
+    remember : closed decisions that are kept, so that what is told twice is noticed and what was wrong can be amended.
+
+    >>> book = Book(window=Window.of("10 min"), default=0.0)
+    >>> one = book.open((0, 1), time=0.0)
+    >>> book.expire(time=700.0)
+    [Change(cell=(0, 1), old=None, new=0.0, note=None)]
+    >>> book.tell(one, 1.0)  # late: it takes the place of the default
+    Change(cell=(0, 1), old=0.0, new=1.0, note=None)
+    >>> book.tell(one, 1.0), book.status(one)
+    (None, 'rewarded')
+    """
+
+    def __init__(
+        self,
+        *,
+        window: Window | None = None,
+        default: float | None = None,
+        adds: bool = False,
+        capacity: int = 1_000_000,
+        remember: int = 100_000,
+    ) -> None:
+        self.window, self.default, self.adds = window, default, adds
+        self.capacity = check_count(capacity, "capacity")
+        self.remember = check_count(remember, "remember", 0)
+        self.rounds = 0  # decisions that became active so far
+        self._inactive: dict[str, _Record] = {}
+        self._open: dict[str, _Record] = {}  # in order of their windows' ends
+        self._closed: dict[str, _Record] = {}  # in order of the last change
+        self._cells: dict[Cell, Cell] = {}  # one tuple for all decisions of a cell
+        self._issued: dict[str, int] = {}  # by the token that ids start with
+        self.renew()
+
+    def renew(self) -> None:
+        """Let ids start with another token from now on, as a copy of the book could give the same ones elsewhere."""
+        self._token = uuid.uuid4().hex[:12]
+        self._issued[self._token] = 0
+
+    def __len__(self) -> int:
+        """Return how many decisions wait, shown or not."""
+        return len(self._open) + len(self._inactive)
+
+    def open(self, cell: Cell, note: Any = None, *, time: float, active: bool = True) -> str:
+        """Enter a decision, and return its id; :meth:`expire` then says what else is to be done."""
+        serial = self._issued[self._token]
+        self._issued[self._token] = serial + 1
+        number = f"{self._token}-{serial}"
+        if len(self._cells) > self.capacity:
+            self._cells.clear()
+        record = _Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE)
+        if active:
+            self._activate(number, record, time)
+        else:
+            self._inactive[number] = record
+        return number
+
+    def _activate(self, number: str, record: _Record, time: float) -> None:
+        self.rounds += 1
+        record.state = OPEN
+        if self.window is not None:
+            record.due = (self.rounds if self.window.rounds else time) + self.window.length
+        self._open[number] = record
+
+    def activate(self, number: Any, *, time: float) -> None:
+        """Say that a decision was shown: its window begins. That of one which is active, or closed, is left alone."""
+        record = self._find(number)
+        if record.state == CANCELLED:
+            raise _cancelled(number, "it cannot be shown any more: ask again")
+        if record.state == INACTIVE:
+            self._activate(number, self._inactive.pop(number), time)
+
+    def cancel(self, number: Any) -> None:
+        """Say that a decision was not carried out, and takes no reward; again is no matter."""
+        record = self._find(number)
+        if record.reward is not None:
+            raise ClosedDecisionError(
+                f"decision {number!r} has the reward {record.reward:g} already, and cannot be cancelled; amend it with "
+                "tell(id, reward, amend=True)"
+            )
+        self._close(number, record, CANCELLED)
+
+    def tell(
+        self,
+        number: Any,
+        reward: float,
+        *,
+        amend: bool = False,
+        add: bool = False,
+        check: Callable[[float], float] = float,
+    ) -> Change | None:
+        """Enter the reward of a decision, and return what it changes; the same again changes nothing.
+
+        ``check`` is applied to what the ledger would be told, before anything is changed.
+        """
+        record = self._find(number)
+        if record.state == CANCELLED:
+            raise _cancelled(number, "it takes no reward: tell(arm=..., context=..., reward=...) needs no decision")
+        if add and not self.adds:
+            raise ValueError("add is True, but rewards do not add up here; make the bandit with adds=True")
+        value = check(reward)
+        before = record.reward if record.state == REWARDED else None
+        if before is not None and add:
+            value = check(before + value)
+        elif before is not None and value != before and not amend:
+            raise ClosedDecisionError(
+                f"decision {number!r} has the reward {before:g} already, and {value:g} is told now; to replace it, use "
+                "amend=True" + (", to add to it, add=True" if self.adds else "")
+            )
+        old, record.reward = record.reward, value
+        if value != before or record.state != REWARDED:
+            self._close(number, record, REWARDED)
+        return None if value == old else Change(record.cell, old, value, record.note)
+
+    def expire(self, *, time: float) -> list[Change]:
+        """Close the decisions whose window has ended, and those that are too many; return what that changes."""
+        changes = []
+        now = self.rounds if self.window is not None and self.window.rounds else time
+        while self._open:
+            number, record = next(iter(self._open.items()))
+            if len(self._open) <= self.capacity and (self.window is None or now <= record.due):
+                break
+            self._close(number, record, TIMED_OUT)
+            if self.default is not None:
+                record.reward = self.default
+                changes.append(Change(record.cell, None, self.default, record.note))
+        while len(self._inactive) > self.capacity:
+            number, record = next(iter(self._inactive.items()))
+            self._close(number, record, CANCELLED)
+        return changes
+
+    def _close(self, number: str, record: _Record, state: str) -> None:
+        for held in (self._inactive, self._open, self._closed):
+            held.pop(number, None)
+        record.state = state
+        self._closed[number] = record
+        while len(self._closed) > self.remember:
+            del self._closed[next(iter(self._closed))]
+
+    def status(self, number: Any) -> str:
+        """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
+        return self._find(number).state
+
+    def reward(self, number: Any) -> float | None:
+        """Return the reward of a decision, or its default once that was told; ``None`` while there is none."""
+        return self._find(number).reward
+
+    def _find(self, number: Any) -> _Record:
+        if not isinstance(number, str):
+            raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
+        for held in (self._open, self._inactive, self._closed):
+            if number in held:
+                return held[number]
+        token, _, serial = number.rpartition("-")
+        if serial.isascii() and serial.isdigit() and len(serial) < 20 and int(serial) < self._issued.get(token, 0):
+            raise ExpiredDecisionError(
+                f"decision {number!r} was closed long ago, and is forgotten; at most {self.capacity:,} decisions wait, "
+                f"and {self.remember:,} closed ones are kept: make the bandit with more, or use "
+                "tell(arm=..., context=..., reward=...), which needs no decision"
+            )
+        raise UnknownDecisionError(
+            f"no decision has the id {number!r}; give one that ask returned, of this bandit: decision.id"
+        )
+
+    # Saving and making again.
+
+    def _all(self) -> Iterator[tuple[str, _Record]]:
+        return chain(self._inactive.items(), self._open.items(), self._closed.items())
+
+    def state(self) -> dict[str, Any]:
+        """Return all decisions as plain arrays, and how many ids were given."""
+        tokens = {token: at for at, token in enumerate(self._issued)}
+        split = [number.rpartition("-") for number, _ in self._all()]
+        records = [record for _, record in self._all()]
+        return {
+            "rounds": self.rounds,
+            "issued": dict(self._issued),
+            "ids": np.array([(tokens[token], int(serial)) for token, _, serial in split], dtype=np.int64).reshape(
+                -1, 2
+            ),
+            "cells": np.array([record.cell for record in records], dtype=np.int64),
+            "states": np.array([_STATES.index(record.state) for record in records], dtype=np.int64),
+            "due": np.array([record.due for record in records]),
+            "told": np.array([record.reward is not None for record in records], dtype=np.int64),
+            "rewards": np.array([record.reward or 0.0 for record in records]),
+            "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
+        }
+
+    def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
+        """Take back what :meth:`state` returned, of cells within a shape; ids start with another token."""
+        self.rounds = check_count(state["rounds"], "rounds", 0)
+        self._issued = {str(token): check_count(count, "issued", 0) for token, count in state["issued"].items()}
+        tokens, ids = list(self._issued), np.asarray(state["ids"])
+        count = len(ids)
+        cells = check_cells(state["cells"], shape)
+        states, told = (check_array(state[name], name, (count,), integers=True) for name in ("states", "told"))
+        due, rewards = (check_array(state[name], name, (count,)) for name in ("due", "rewards"))
+        ids = check_array(ids, "ids", (count, 2), integers=True)
+        rows = zip(ids.tolist(), cells.tolist(), states.tolist(), due.tolist(), told.tolist(), rewards, strict=True)
+        for at, ((token, serial), cell, code, end, has, reward) in enumerate(rows):
+            name = _STATES[check_count(code, "a state", 0)]
+            record = _Record(self._cells.setdefault(tuple(cell), tuple(cell)), state["notes"].get(str(at)), end, name)
+            record.reward = float(reward) if has else None
+            held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
+            held[f"{tokens[check_count(token, 'a token', 0)]}-{check_count(serial, 'a serial', 0)}"] = record
+        self.renew()
+        return self
+
+
+def _cancelled(number: str, remedy: str) -> CancelledDecisionError:
+    return CancelledDecisionError(f"decision {number!r} was cancelled; {remedy}")
