@@ -231,3 +231,126 @@ def test_damaged_states_are_refused(damage):
 def test_a_mode_may_have_any_name():
     space = Space({"self": ["a"], "labels": ["b"], "time:3h": ["00-03"], "mode": ["c"]})
     assert space.cell({"time:3h": "00-03"}, self="a", labels="b", mode="c") == (0, 0, 0, 0)
+
+
+# Rules and levels as data.
+
+
+def test_rules_are_listed_removed_and_saved():
+    space = offers(context=["segment"])
+    space.forbid(offer="video", channel="sms")
+    space.allow(segment="new", offer=["a", "b"])
+    space.allow(channel=["sms", "mail"], segment="old", offer="a")
+    assert space.rules == (
+        {"forbid": {"offer": "video", "channel": "sms"}},
+        {"allow": {"segment": "new", "offer": ["a", "b"]}},
+        {"allow": {"segment": "old", "offer": "a", "channel": ["mail", "sms"]}},
+    )
+    assert space.forbidden == ({1: 2, 2: 1}, {0: 0, 1: 2})
+    again = Space.from_state(json.loads(json.dumps(space.state())))
+    assert again == space
+    assert again.rules == space.rules
+    for rule in space.rules:
+        before = space.version
+        space.remove_rule(rule)
+        assert space.version != before
+    assert (space.rules, space.forbidden) == ((), ())
+    assert again != space
+
+
+def test_allowing_in_the_words_of_a_rule_takes_it_back():
+    space = offers(context=["segment"])
+    space.forbid(offer="video", channel="sms")
+    with pytest.raises(ValueError, match=r"is no rule here; the rules are .*video"):
+        space.allow(offer="video", channel="mail")
+    space.allow(channel="sms", offer="video")
+    assert space.rules == ()
+
+
+def test_a_level_that_is_added_is_not_among_those_that_alone_are_allowed():
+    space = offers(context=["segment"])
+    space.allow(segment="new", offer=["a", "b"])
+    space.add_level("offer", "summer")
+    assert space.forbidden == ({0: 0, 1: 2}, {0: 0, 1: 3})
+    space.forbid(offer="a", segment="new")
+    with pytest.raises(ValueError, match="nothing would be left"):
+        space.forbid(offer="b", segment="new")
+
+
+def test_a_rule_that_leaves_nothing_is_found_when_it_is_made():
+    space = offers(context=["segment"])
+    space.forbid(segment="old", offer="a")
+    space.forbid(segment="old", offer="b")
+    space.forbid(segment="old", offer="video", channel="sms")
+    before = space.state(), space.version
+    for bad in ({"channel": "mail"}, {"segment": "old", "channel": "mail"}, {"offer": "video", "channel": "mail"}):
+        with pytest.raises(ValueError, match=r"nothing would be left to choose given \{'segment': 'old'\}"):
+            space.forbid(bad)
+    with pytest.raises(ValueError, match="nothing would be left to choose given"):
+        space.retire_level("offer", "video")
+    with pytest.raises(ValueError, match="nothing would be left to choose given"):
+        space.allow(channel=["sms"])
+    assert (space.state(), space.version) == before
+    space.allow(segment="old", offer="a")
+    space.forbid(channel="mail", offer="video")
+
+
+def test_the_count_of_what_is_left_agrees_with_counting_anew():
+    rng, refusals = np.random.default_rng(0), set()
+    space = Space({"s": [0, 1], "a": [0, 1, 2], "b": [0, 1]}, context=["s"])
+    for _ in range(300):
+        mode, label = [("s", 0), ("a", 1), ("a", 2), ("b", 1)][rng.integers(4)]
+        rules = list(space.rules)
+        try:
+            match rng.integers(6):
+                case 0:
+                    space.forbid({"s": int(rng.integers(2)), "a": int(rng.integers(3)), "b": int(rng.integers(2))})
+                case 1:
+                    space.allow(s=int(rng.integers(2)), a=rng.permutation(3)[:2].tolist())
+                case 2:
+                    space.retire_level(mode, label)
+                case 3:
+                    space.restore_level(mode, label)
+                case _:
+                    if rules:
+                        space.remove_rule(rules[rng.integers(len(rules))])
+        except ValueError as error:
+            refusals.add(str(error).partition(" ")[2].partition("{")[0])
+        mask = np.ones(space.shape, dtype=bool)
+        for partial in space.forbidden:
+            mask[tuple(partial.get(j, slice(None)) for j in range(3))] = False
+        assert mask.any(axis=(1, 2)).all()
+        strikes = space._book._strikes
+        assert strikes is None or ((strikes == 0) == mask).all()
+    assert len(refusals) > 1
+
+
+def test_retired_levels_are_data_too():
+    space = offers(context=["segment"])
+    space.retire_level("offer", "a")
+    space.retire_level("segment", "old")
+    space.retire_level("offer", "a")
+    assert space.retired == {"segment": ["old"], "offer": ["a"]}
+    assert space.forbidden == ({1: 0},)  # a context that is retired is not asked for
+    assert Space.from_state(json.loads(json.dumps(space.state()))) == space
+    space.restore_level("offer", "a")
+    assert space.forbidden == ()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{}, {"forbid": {}, "allow": {}}, {"permit": {"offer": "a"}}, "forbid", {"forbid": "a"}, {"allow": {"offer": "a"}}],
+)
+def test_what_is_no_rule_is_not_removed(rule):
+    space = offers(context=["segment"])
+    space.forbid(offer="a")
+    with pytest.raises((TypeError, ValueError)):
+        space.remove_rule(rule)
+    assert len(space.rules) == 1
+
+
+def test_a_whitelist_of_context_is_refused():
+    with pytest.raises(ValueError, match="none of which is decided"):
+        offers(context=["segment"]).allow(segment=["new"])
+    with pytest.raises(ValueError, match="no levels"):
+        offers(context=["segment"]).allow(offer=[])

@@ -32,6 +32,10 @@ from tensorbandits.tensor.allowed import Allowed
 Part = tuple[Mapping[str, Label], float]
 
 _VERSION = 1  # of a saved bandit
+_STATE = (
+    *("space", "policy", "rng", "ring", "shares", "holdout"),
+    *("window", "default", "adds", "capacity", "remember", "book"),
+)
 _SALT = 0xBA4D17
 _REQUESTS = 1024  # requests of which best arms are kept
 _PARTS = "give pairs of labels and a share, such as [({'channel': 'sms'}, 0.05)]"
@@ -150,14 +154,14 @@ class Bandit:
         levels = self.space.given(context, **labels)
         chosen = {} if allowed is None else self.space.allowed(allowed)
         now = self._now()
-        sampling = isinstance(self.policy, ApproximateThompsonSampling)
-        fresh = self._ring.fresh(self.policy) if sampling else []
+        sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
+        fresh = [] if sampling is None else self._ring.fresh(sampling)
         with self._lock:
             request = self._request(levels, chosen)
-            if sampling:
-                self._ring.take(fresh, self.policy.shape)
+            if sampling is not None:
+                self._ring.take(fresh, sampling.shape)
                 if not self._ring.draws:  # a mode has gained levels since
-                    self._ring.take(self._ring.fresh(self.policy), self.policy.shape)
+                    self._ring.take(self._ring.fresh(sampling), sampling.shape)
                 drawn = request.draw(self._ring, self._rng)
             else:
                 drawn = request.ask(self.policy, self._rng)
@@ -312,6 +316,9 @@ class Bandit:
         cls, state: Mapping[str, Any], *, fresh: bool = True, clock: Callable[[], float] = time.time, **code: Any
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
+        if not isinstance(state, Mapping) or (missing := [part for part in _STATE if part not in state]):
+            lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
+            raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")
         try:
             space = Space.from_state(state["space"])
             policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
@@ -352,12 +359,11 @@ class Bandit:
         now = self._now()
         with self._lock:
             self._changes.extend(self._book.expire(time=now))
+            made, refused = None, None
             try:
                 made = change(now)
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
-                made, refused = None, error
-            else:
-                refused = None
+                refused = error
             if made is not None:
                 self._changes.append(made)
         self._apply()

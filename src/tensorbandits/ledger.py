@@ -158,9 +158,10 @@ class Ledger:
         Y, Q = Y + (after - before), Q + (after * after - before * before)
         about = (before - a) ** 2
         E = E + ((after - a) ** 2 - about)
-        # Sums of squares about the mean are never below 0; what rounding makes of them is not far below.
+        # Sums of squares about the mean are never below 0, and 0 for one reward, as far as rounding lets them.
         slack = _ROUNDING * N * (abs(E) + about) + _EPSILON * abs(Y) * (abs(Y - a * N) + _EPSILON * abs(Y))
-        if N < 1.0 or N * E - (Y - a * N) ** 2 < -slack:
+        spread = N * E - (Y - a * N) ** 2
+        if N < 1.0 or spread < -slack or (N == 1.0 and spread > slack):
             raise ValueError(
                 f"cell {key} holds no reward of {before:g} that still counts in full; replace a reward that was told, "
                 "before it fades"

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from tensorbandits.checks import is_sequence, nearest
-from tensorbandits.space import Label
+from tensorbandits.labels import Label
 
 if TYPE_CHECKING:
     import narwhals as nw

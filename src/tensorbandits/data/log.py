@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from tensorbandits.checks import Cell, check_seed, is_finite
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
+from tensorbandits.labels import Label
 from tensorbandits.ledger import Ledger
-from tensorbandits.space import Label, Space
+from tensorbandits.space import Space
 from tensorbandits.tensor.dealing import Rewards, summed
 
 Floats = NDArray[np.float64]
