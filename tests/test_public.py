@@ -34,7 +34,7 @@ def test_every_public_method_is_documented(name):
 def test_the_designs_names_exist():
     expected = (
         "TensorElimination TensorEpochGreedy TensorEnsembleSampling TensorThompsonSampling VectorizedUCB "
-        "MatricizedESTR paper_tensor TensorEnvironment simulate compare Ledger complete data"
+        "MatricizedESTR paper_tensor TensorEnvironment simulate compare Ledger complete data Space Bandit Decision"
     )
     assert not set(expected.split()) - set(tb.__all__)
 
