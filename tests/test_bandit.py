@@ -332,6 +332,8 @@ def test_levels_come_and_go_without_losing_what_was_learned(policy):
     one.tell(arm={"offer": "summer", "channel": "sms"}, context={"segment": "new"}, reward=5.0)
     assert one.policy.ledger.rounds == 22
     assert one.ask(segment="new", allowed={"offer": ["summer"]}).arm["offer"] == "summer"
+    with pytest.raises(ValueError, match=r"all of mode 'offer' that is allowed, \['a'\], is retired; allow others too"):
+        one.ask(segment="new", allowed={"offer": ["a"]})
     one.restore_level("offer", "a")
     assert one.ask(segment="new", allowed={"offer": ["a"]}).arm["offer"] == "a"
 

@@ -406,6 +406,10 @@ class Bandit:
                 name = self.space.modes[mode]
                 if (label := self.space.levels[mode][level]) in self.space.retired.get(name, []):
                     raise ValueError(f"{label!r} of mode {name!r} is retired; give another, or restore it first")
+            for mode, some in chosen.items():
+                name, labels = self.space.modes[mode], [self.space.levels[mode][level] for level in some]
+                if all(label in self.space.retired.get(name, []) for label in labels):
+                    raise ValueError(f"all of mode {name!r} that is allowed, {labels}, is retired; allow others too")
             allowed = Allowed.of(dict(chosen) or None, self.policy.shape, self._standing)
             request = Request(self.policy.query(levels, allowed), self._shares)
             while len(self._requests) >= _REQUESTS:

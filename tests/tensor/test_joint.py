@@ -90,11 +90,11 @@ def test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(name, structure,
     likelihood, units = LIKELIHOODS[name]
     rng = np.random.default_rng(5)
     prior, ends = [], []
-    for _ in range(1000):
+    for _ in range(2000):
         prior.append(statistics(from_prior(likelihood, structure, units, rng, decay, residual), units))
-    for _ in range(200):
+    for _ in range(250):
         chain = from_prior(likelihood, structure, units, rng, decay, residual)
-        for _ in range(12):
+        for _ in range(15):
             ledger = Ledger(chain.model.shape)
             ledger.add(np.repeat(CELLS[:, : len(ledger.shape)], 2, axis=0), rewards_given(chain, rng))
             squares = float((ledger.within + ledger.counts * (ledger.means - units.centre) ** 2).sum())
@@ -120,20 +120,31 @@ def test_a_cell_that_deviates_is_known_as_well_as_its_rewards_say():
     np.testing.assert_allclose(np.mean(draws[100:], axis=0), ledger.means, atol=0.03)
 
 
-@pytest.mark.parametrize(("shape", "rank", "decay"), [((3, 2, 2), (2, 2, 1), 1.0), ((3, 4), (2, 2), 0.6)])
-def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, decay):
+@pytest.mark.parametrize(
+    ("shape", "rank", "decay", "structure"),
+    [
+        ((3, 2, 2), (2, 2, 1), 1.0, "tucker"),
+        ((3, 4), (2, 2), 0.6, "tucker"),
+        ((3, 2, 2), (1, 1, 1), 1.0, "affine"),
+        ((3, 4), (2, 2), 0.6, "affine"),
+        ((3, 2, 2), (1, 1, 1), 1.0, "additive"),
+    ],
+)
+def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, decay, structure):
     """The same with more columns, more sweeps and more draws, for the likelihood that is swept most."""
     rng, (likelihood, units) = np.random.default_rng(5), LIKELIHOODS["gaussian"]
     cells = np.stack([rng.integers(p, size=6) for p in shape], axis=1)
 
     def start():
-        return Chain.from_prior(shape, rank, units, rng, likelihood=likelihood, decay=decay)
+        return Chain.from_prior(shape, rank, units, rng, likelihood=likelihood, decay=decay, structure=structure)
 
     def told(chain):
-        at = chain.model.at(cells)
-        sizes = [np.log((U**2).sum()) for U in chain.model.tensor().factors]
-        scales = np.log([chain.gammas[0], chain.noise_variance])
-        return [*scales, chain.model.offset, np.tanh(at).mean(), np.tanh(at[0]), *sizes]
+        model = chain.model
+        at = model.at(cells)
+        sizes = [np.log((U**2).sum()) for U in model.tensor().factors]
+        scales = np.log([*chain.gammas, chain.noise_variance])
+        offset = model.offset + (model.affine and model.core[0])
+        return [*scales, offset, np.tanh(at).mean(), np.tanh(at[0]), *sizes]
 
     prior, ends = [told(start()) for _ in range(6000)], []
     for _ in range(600):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tensorbandits.ledger import Ledger
+from tensorbandits.sim.steadied import steady
+from tensorbandits.study.relevance import relevance
 from tensorbandits.tensor.curve import Curve, curve_sizes, divisions, learning_curve
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, check_kind, kind_of, main_effects
-from tensorbandits.tensor.relevance import relevance
 from tensorbandits.tensor.scores import CELLS, EFFECTS, OVERALL, Form, Scores, held_out_scores, structures
-from tensorbandits.tensor.steadied import steady
 
 SHAPE = (5, 6, 4)
 

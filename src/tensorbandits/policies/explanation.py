@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from tensorbandits.checks import Cell
-from tensorbandits.tensor.anova import Part, distances, part, variance
+from tensorbandits.tensor.anova import Part, distances, part, total_variance, variance
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike
@@ -66,7 +66,7 @@ def explain(
     means = np.array([part(draw, ()).item() for draw in draws])
     effects = [np.array([part(draw, (mode,)) for draw in draws]) for mode in modes]
     parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
-    variances = np.array([[variance(draw, modes) for modes in parts] + [_total(draw)] for draw in draws])
+    variances = np.array([[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in draws])
     total = np.maximum(variances[:, -1:], 1e-300)
     shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
     return Explanation(
@@ -77,16 +77,6 @@ def explain(
         own=None if own is None else tuple(own),
         alike=tuple(_alike(draws, mode) for mode in modes),
     )
-
-
-def _total(draw: Tucker) -> float:
-    """Return the variance of all values of a tensor."""
-    moments = [U.T @ U / len(U) for U in draw.factors]
-    square = draw.core
-    for mode, moment in enumerate(moments):
-        square = np.moveaxis(np.tensordot(moment, square, axes=(1, mode)), 0, mode)
-    mean = part(draw, ()).item() - draw.offset
-    return max(float((draw.core * square).sum()) - mean**2, 0.0)
 
 
 def _summary(values: Floats, level: float) -> Floats:

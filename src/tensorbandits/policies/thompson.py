@@ -91,9 +91,7 @@ class GibbsOracle:
 
         A cell that is played all the time all of them predict: the more it was tried, the less another reward counts.
         """
-        if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
-            return
-        if self.seen < _UNKNOWNS * self.samplers[0].numbers:  # its draws are mostly the prior's
+        if not self._judges:
             return
         variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
         new = self._news(cell, count, ledger)
@@ -104,7 +102,7 @@ class GibbsOracle:
 
     def correct(self, cell: Cell, old: float, new: float, ledger: Ledger) -> None:
         """Score the structures by another reward than they were scored by, as their draws predict both now."""
-        if len(self.samplers) < 2 or not all(sampler.draws for sampler in self.samplers):
+        if not self._judges:
             return
         variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
         share = self._news(cell, 1.0, ledger)
@@ -112,6 +110,12 @@ class GibbsOracle:
             before, after = (sampler.log_score(cell, 1.0, reward, variance) for reward in (old, new))
             sampler.score += share * (after - before)
         self._level_scores()
+
+    @property
+    def _judges(self) -> bool:
+        """Whether there are structures to choose from, and draws of all that are more than mostly the prior's."""
+        several = len(self.samplers) > 1 and all(sampler.draws for sampler in self.samplers)
+        return several and self.seen >= _UNKNOWNS * self.samplers[0].numbers
 
     def _news(self, cell: Cell, count: float, ledger: Ledger) -> float:
         """What of each of the last rewards of a cell, which the ledger has, is news."""

@@ -1,7 +1,7 @@
 """Worlds made of a log: each reward that they pay is a real one, and most are of that cell, as often as it occurred.
 
 A cell with few rewards is mostly luck, and the best cell of a log as it is would be the luckiest. So cells are
-steadied: by default by empirical Bayes (:mod:`tensorbandits.tensor.steadied`), toward what main effects say of them.
+steadied: by default by empirical Bayes (:mod:`tensorbandits.sim.steadied`), toward what main effects say of them.
 
 A *world* makes environments, one for each seed; an *environment* is what a policy plays in. A log is read by
 :mod:`tensorbandits.data`, which knows nothing of both: the arrow goes from here to there.
@@ -21,8 +21,8 @@ from tensorbandits.checks import Cell, check_cell, check_context, check_count, i
 from tensorbandits.data.log import Log
 from tensorbandits.ledger import Ledger
 from tensorbandits.sim.environment import TensorEnvironment
+from tensorbandits.sim.steadied import steady
 from tensorbandits.tensor.effects import kind_of
-from tensorbandits.tensor.steadied import steady
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,7 +21,7 @@ from tensorbandits.study import sections
 from tensorbandits.study.answer import Answer
 from tensorbandits.study.hygiene import remarks
 from tensorbandits.study.lineup import Play, lineup
-from tensorbandits.tensor.relevance import relevance
+from tensorbandits.study.relevance import relevance
 
 __all__ = ["Answer", "lineup", "read_log", "study"]
 

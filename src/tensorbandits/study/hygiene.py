@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorbandits.data.log import Log
 from tensorbandits.report import escape
-from tensorbandits.tensor.relevance import Relevance
+from tensorbandits.study.relevance import Relevance
 
 _RARE = 0.05  # of the rewards that a level would have if all had as many
 _SHOWN = 5

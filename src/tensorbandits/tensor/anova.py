@@ -47,6 +47,17 @@ def variance(tensor: Tucker, modes: Collection[int]) -> float:
     return max(float((tensor.core * multi_mode_dot(tensor.core, moments)).sum()), 0.0)
 
 
+def total_variance(tensor: Tucker) -> float:
+    """Return the variance of all values, which is the sum over all sets of modes of what their parts have.
+
+    >>> round(total_variance(Tucker(np.ones((1, 1)), (np.array([[1.0], [3]]), np.array([[1.0], [1], [4]])))), 3)
+    14.0
+    """
+    moments = [U.T @ U / len(U) for U in tensor.factors]
+    mean = part(tensor, ()).item() - tensor.offset
+    return max(float((tensor.core * multi_mode_dot(tensor.core, moments)).sum()) - mean**2, 0.0)
+
+
 def distances(tensor: Tucker, mode: int) -> Floats:
     """Return how far the values of two levels of a mode are apart, root mean square over all others, shape (p, p).
 

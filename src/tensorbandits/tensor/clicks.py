@@ -52,13 +52,7 @@ class Clicks:
         return Units(float(logit(_shrunk_rates(ledger)).mean()), _SCALE)
 
     def observe(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator,
-        *,
-        weight: float = 1.0,
+        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
         omega = self.weights.redraw(weight * ledger.counts, values, rng)

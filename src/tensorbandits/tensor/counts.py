@@ -65,13 +65,7 @@ class Counts:
         return Units(float(np.log(_shrunk_means(ledger)).mean()), _SCALE)
 
     def observe(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator,
-        *,
-        weight: float = 1.0,
+        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Redraw the dispersion; return a Polya-Gamma precision and a target per cell, given the present draw."""
         values = np.minimum(values, _HIGHEST)

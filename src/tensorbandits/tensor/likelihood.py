@@ -133,13 +133,7 @@ class Likelihood(Protocol):
         ...
 
     def observe(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator,
-        *,
-        weight: float = 1.0,
+        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Redraw its own parameters, and return what the next sweep is fitted to, given the present draw.
 
@@ -239,13 +233,7 @@ class Gaussian:
         return Units.of(ledger)
 
     def observe(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator,
-        *,
-        weight: float = 1.0,
+        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
         return Observations(

@@ -46,13 +46,7 @@ class Uneven(Gaussian):
         return self.variance * math.prod(float(r[level]) for r, level in zip(self.ratios, cell, strict=True))
 
     def observe(
-        self,
-        ledger: Ledger,
-        units: Units,
-        values: Floats,
-        rng: np.random.Generator,
-        *,
-        weight: float = 1.0,
+        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Redraw the ratios given the present draw; return counts and sums of rewards over them."""
         cells, counts = ledger.cells, weight * ledger.counts
