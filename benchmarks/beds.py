@@ -1,7 +1,7 @@
 """Suite ``beds``: Thompson sampling that is told nothing but the kind of reward, on beds of many kinds.
 
 Beside it play the paper's ensemble sampling, which is told the rank, UCB, separate arms (clicks), main effects alone,
-and a menu of fixed structures. Replication i plays in the world of seed 8000 + i, on which no default was chosen.
+and a menu of fixed structures. Replication i plays in the world of seed 9000 + i, on which no default was chosen.
 Runs are those of ``tensorbandits.compare``, which keeps them.
 """
 

@@ -32,7 +32,7 @@ class Options:
     rounds: int = 10_000
     seed: int = 0
     only: str = ""
-    fresh_seed: int = 8_000  # of worlds on which no default was chosen
+    fresh_seed: int = 9000  # of worlds on which no default was chosen
     beds: str = ""
     menu_replications: int = 30
     keep: bool = False

@@ -25,8 +25,8 @@ from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tempering import RUNGS, Ladder
 from tensorbandits.tensor.tucker import Floats
 
-_AUTO = ((2, 1.0, 0.0), (3, 0.6, -6.0))  # ranks, decays and odds that are tried side by side
-_AUTO_LARGE = ((1, 1.0, 0.0),)  # where both make too large a core
+_AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
+_AUTO_LARGE = ((1, 1.0),)  # where both make too large a core
 _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
 _PLENTY_RARE = 30.0  # the same of clicks and counts, which say too little to tell whether there are any
@@ -86,7 +86,7 @@ def candidates(
         return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
     resolve_rank(rank, shape)  # refuses any other word
     small = [one for one in _AUTO if math.prod(min(one[0] + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
-    found = [Candidate(kind, _columns(r, kind, shape), decay or own, odds) for r, own, odds in small or _AUTO_LARGE]
+    found = [Candidate(kind, _columns(r, kind, shape), decay or own) for r, own in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
     if structure is None and len(shape) > 1 and 3 ** len(shape) <= _AUTO_CORE:
         later = Candidate("affine", _columns(2, "affine", shape), decay or 1.0)
