@@ -457,3 +457,49 @@ def test_policies_learn_from_a_ledger_of_a_log():
     log = from_log(pa.table(events()), ["station", "line"], "reward")
     assert isinstance(log.ledger, tb.Ledger)
     assert tb.complete(log.ledger, 1).full().shape == log.shape
+
+
+def decided(**changes):
+    columns = {"a": [0, 1, 1, 0], "b": [1, 0, 1, 0], "reward": [1.0, 2.0, 3.0, 4.0], "p": [0.5, 0.2, 1.0, 0.3]}
+    return pa.table(columns | changes)
+
+
+@every_engine
+def test_decisions_come_in_the_order_of_the_rows(engine):
+    frame = ENGINES[engine](decided())
+    cells, rewards, propensities = from_log(frame, ["a", "b"], "reward", propensity="p").decisions()
+    assert cells.tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+    assert rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert propensities.tolist() == [0.5, 0.2, 1.0, 0.3]
+    assert from_log(frame, ["a", "b"], "reward").decisions()[2] is None
+
+
+@every_engine
+@pytest.mark.parametrize("wrong", [0.0, -0.1, 1.5])
+def test_a_propensity_that_cannot_be_names_its_row(engine, wrong):
+    frame = ENGINES[engine](decided(p=[0.5, 0.2, wrong, 0.3]))
+    with pytest.raises(ValueError, match=rf"column 'p' is {wrong} in row 2 .*above 0 and at most 1"):
+        from_log(frame, ["a", "b"], "reward", propensity="p")
+
+
+@every_engine
+def test_a_missing_propensity_is_a_missing_value(engine):
+    table = ENGINES[engine](decided(p=[0.5, None, 1.0, 0.3]))
+    with pytest.raises(ValueError, match=r"column 'p' has no value .* in row 1"):
+        from_log(table, ["a", "b"], "reward", propensity="p")
+    log = from_log(table, ["a", "b"], "reward", propensity="p", missing="drop")
+    assert log.dropped == {"missing value": 1}
+    assert log.decisions()[2].tolist() == [0.5, 1.0, 0.3]
+
+
+def test_propensities_of_other_kinds_are_refused():
+    for options, words in (
+        ({"propensity": "q"}, "propensity 'q' is not a column"),
+        ({"propensity": "a"}, "both propensity and a mode"),
+        ({"propensity": "reward"}, "both reward and propensity"),
+        ({"propensity": "p", "trials": "n"}, "one row per decision"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            from_log(decided(n=[5, 5, 5, 5]), ["a", "b"], "reward", **options)
+    with pytest.raises(ValueError, match="a row is many decisions"):
+        from_log(decided(n=[5, 5, 5, 5]), ["a", "b"], "reward", trials="n").decisions()

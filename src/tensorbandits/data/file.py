@@ -40,7 +40,8 @@ def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **
         name = glob.escape(str(place))  # DuckDB takes names as patterns
         if place.suffix.lower() == ".parquet":
             return from_log(duckdb.read_parquet(name), modes, reward, **options)
-        return from_log(_open_csv(place, name, modes, reward, options.get("trials")), modes, reward, **options)
+        others = [options.get("trials"), options.get("propensity")]
+        return from_log(_open_csv(place, name, modes, reward, others), modes, reward, **options)
 
 
 def _check_file(path: str | os.PathLike[str]) -> Path:
@@ -56,20 +57,20 @@ def _check_file(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def _open_csv(place: Path, name: str, modes: Sequence[str], reward: str, trials: str | None) -> Any:
+def _open_csv(place: Path, name: str, modes: Sequence[str], reward: str, others: Sequence[str | None]) -> Any:
     """Return a CSV file as a relation whose modes are text, unless they are times, and whose numbers are floats."""
     import duckdb
     import narwhals as nw
 
     found = duckdb.read_csv(name, **_CSV)
-    _check_names(place, _header(place, len(found.columns)), [*modes, reward, trials])
+    _check_names(place, _header(place, len(found.columns)), [*modes, reward, *others])
     schema = nw.from_native(found).collect_schema()
     types = {
         mode.column: "VARCHAR"
         for mode in parse_modes(modes, schema)
         if not isinstance(schema[mode.column], (nw.Datetime, nw.Date))
     }
-    for column in filter(None, (reward, trials)):  # the first lines may be whole numbers, and a later one not
+    for column in filter(None, (reward, *others)):  # the first lines may be whole numbers, and a later one not
         if column in schema and column not in types and schema[column].is_numeric():
             types[column] = "DOUBLE"
     return duckdb.read_csv(name, **_CSV, dtype=types)

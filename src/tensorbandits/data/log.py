@@ -30,8 +30,8 @@ _MOST_VALUES = 5_000_000  # distinct rewards, over all cells
 class Log:
     """A log as :func:`from_log` read it: the space of its named modes and levels, and the ledger of its rewards.
 
-    ``reward`` and ``trials`` are the names of those columns; ``rows`` how many rows were read; ``dropped`` how many of
-    them were left out, by reason.
+    ``reward``, ``trials`` and ``propensity`` are the names of those columns; ``rows`` how many rows were read;
+    ``dropped`` how many of them were left out, by reason.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
@@ -46,6 +46,7 @@ class Log:
     ledger: Ledger
     reward: str
     trials: str | None
+    propensity: str | None
     rows: int
     dropped: Mapping[str, int]
     _source: Source = field(repr=False)
@@ -144,6 +145,32 @@ class Log:
         """Return the single rewards, to be dealt into parts; they are counted as for :meth:`values`."""
         return Rewards(self.shape, *self.values())
 
+    def decisions(self) -> tuple[Ints, Floats, Floats | None]:
+        """Return the single rows in order: cells (n, d), rewards (n,) and propensities (n,), if the log has them.
+
+        They are read in another pass over the log, which must be as it was, and must fit into memory.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"ad": ["b", "a"], "site": ["x", "y"], "click": [1, 0], "p": [0.5, 0.25]})
+        >>> cells, rewards, propensities = from_log(table, ["ad", "site"], "click", propensity="p").decisions()
+        >>> cells.tolist(), rewards.tolist(), propensities.tolist()
+        ([[1, 0], [0, 1]], [1.0, 0.0], [0.5, 0.25])
+        """
+        if self.trials is not None:
+            raise ValueError(
+                f"the log has trials={self.trials!r}, so that a row is many decisions; give one with a row per decision"
+            )
+        groups = self._source.rows()
+        cells, rewards = _placed(groups, self._lookups), groups.numbers["reward"]
+        use = (cells >= 0).all(axis=1) & ~np.isnan(rewards)
+        if use.sum() != self.ledger.rounds:
+            raise RuntimeError(
+                f"the log now has {use.sum():,} rewards, but had {self.ledger.rounds:,.0f} when it was read; "
+                "read it again with from_log"
+            )
+        chances = groups.numbers.get("propensity")
+        return cells[use], rewards[use], None if chances is None else chances[use]
+
     def world(
         self,
         context: Sequence[str | int] = (),
@@ -165,6 +192,7 @@ def from_log(
     reward: str,
     *,
     trials: str | None = None,
+    propensity: str | None = None,
     top: int | Mapping[str, int] | None = None,
     missing: Missing = "error",
 ) -> Log:
@@ -180,6 +208,8 @@ def from_log(
     reward : a column of numbers.
     trials : a column of numbers of trials, if ``reward`` counts the successes among them (clicks of impressions).
         Each trial is then a reward of 1 or 0. Rows without trials are allowed.
+    propensity : a column with the probability with which each row's decision was made, above 0
+        and at most 1, for estimates of what other policies would have earned.
     top : how many levels to keep, of every mode or by mode: those with the most rewards. Rows of others are left out.
     missing : ``"error"`` names the first row that lacks a value; ``"drop"`` leaves such rows out, and counts them.
 
@@ -196,7 +226,7 @@ def from_log(
     """
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
-    source = make_source(frame, modes, reward, trials)
+    source = make_source(frame, modes, reward, trials, propensity)
     wanted = check_top(top, source.modes)
     groups = source.cells()
     numbers = groups.numbers
@@ -222,6 +252,7 @@ def from_log(
         ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
         reward=reward,
         trials=trials,
+        propensity=propensity,
         rows=rows,
         dropped={reason: count for reason, count in dropped.items() if count},
         _source=source,
@@ -236,7 +267,8 @@ def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:
         raise ValueError(
             f"each of the log's {int(groups.numbers['rows'].sum()):,} rows lacks a value in "
             f"{', '.join(repr(mode.column) for mode in source.modes)}, {source.reward!r}"
-            f"{f' or {source.trials!r}' if source.trials else ''}, so that none is left; check the columns"
+            f"{f' or {(source.trials or source.propensity)!r}' if source.trials or source.propensity else ''}, so that "
+            "none is left; check the columns"
         )
     fine = np.isfinite([groups.numbers[name] for name in ("total", "trials") if name in groups.numbers]).all(axis=0)
     fine &= groups.numbers["wrong"] == 0
@@ -263,15 +295,20 @@ def _levels(
     return {key: i for i, key in enumerate(chosen)}, tuple(mode.label(key) for key in chosen)
 
 
-def _gather(groups: Groups, lookups: Sequence[dict[Any, int]], *numbers: Floats) -> tuple[Ints, Floats]:
-    """Return the cells (n, d) of groups whose keys are all kept, sorted, and their numbers (k, n)."""
+def _placed(groups: Groups, lookups: Sequence[dict[Any, int]]) -> Ints:
+    """Return the cells (n, d) of groups, with -1 for keys that are missing or not kept."""
     cells = np.empty((len(groups.missing), len(lookups)), dtype=np.int64)
     for j, lookup in enumerate(lookups):
         cells[:, j] = [
             -1 if gone else lookup.get(key, -1)
             for key, gone in zip(groups.keys[j], groups.missing.tolist(), strict=True)
         ]
-    stacked = np.array(numbers)
+    return cells
+
+
+def _gather(groups: Groups, lookups: Sequence[dict[Any, int]], *numbers: Floats) -> tuple[Ints, Floats]:
+    """Return the cells (n, d) of groups whose keys are all kept, sorted, and their numbers (k, n)."""
+    cells, stacked = _placed(groups, lookups), np.array(numbers)
     use = (cells >= 0).all(axis=1)
     cells, stacked = cells[use], stacked[:, use]
     order = np.lexsort((stacked[0], *cells.T[::-1]))

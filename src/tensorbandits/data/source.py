@@ -64,6 +64,7 @@ class Source:
     modes: tuple[Mode, ...]
     reward: str
     trials: str | None
+    propensity: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -88,24 +89,32 @@ class Source:
 
     @cached_property
     def _prepared(self) -> Frame:
-        """The log as keys and numbers; a row whose reward or trials are missing has neither."""
+        """The log as keys and numbers; a row whose reward, trials or propensity are missing has none of them."""
         import narwhals as nw
 
         keys = [mode.key(self.schema).alias(name) for mode, name in zip(self.modes, self._keys, strict=True)]
         reward = self._number(self.reward)
         if self.trials is None:
-            frame = self.frame.select(*keys, reward.alias("reward"))
-            value = nw.col("reward")
+            frame = self.frame.select(*keys, reward.alias("reward"), *self._chances)
+            value, wrong = nw.col("reward"), _wrong_reward(nw.col("reward"))
+            if self.propensity is not None:
+                frame = frame.with_columns(nw.when(~nw.col("propensity").is_null()).then(value).alias("reward"))
+                wrong = wrong | (~value.is_null() & _wrong_propensity(nw.col("propensity")))
             off = value - self.centre
             return frame.with_columns(
                 (value * value).alias("square"),
                 (off * off).alias("about"),
-                _wrong_reward(value).cast(nw.Int64()).alias("wrong"),
+                wrong.cast(nw.Int64()).alias("wrong"),
             )
         frame = self.frame.select(*keys, reward.alias("reward"), self._number(self.trials).alias("trials"))
         both = ~nw.col("reward").is_null() & ~nw.col("trials").is_null()
         frame = frame.with_columns(nw.when(both).then(nw.col(name)).alias(name) for name in ("reward", "trials"))
         return frame.with_columns(self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"))
+
+    @property
+    def _chances(self) -> list[nw.Expr]:
+        """The column of propensities, if there is one."""
+        return [] if self.propensity is None else [self._number(self.propensity).alias("propensity")]
 
     @cached_property
     def centre(self) -> float:
@@ -159,6 +168,11 @@ class Source:
         groups = self._collect(grouped.head(limit + 1), ("reward", "rows"))
         return None if len(groups.missing) > limit else groups
 
+    def rows(self) -> Groups:
+        """Return every row in the engine's order: ``reward`` and ``propensity``, if there is one; NaN where missing."""
+        numbers = ("reward", "propensity") if self.propensity else ("reward",)
+        return self._collect(self._prepared.select(*self._keys, *numbers), numbers)
+
     def _collect(self, grouped: Frame, numbers: Sequence[str]) -> Groups:
         table = _collected(grouped)
         keys, missing = [], np.zeros(len(table), dtype=bool)
@@ -172,9 +186,8 @@ class Source:
 
     def missing_row(self) -> ValueError:
         """Return the error that names the first row with a missing value."""
-        columns = list(
-            dict.fromkeys([*(mode.column for mode in self.modes), self.reward, *filter(None, [self.trials])])
-        )
+        others = filter(None, [self.trials, self.propensity])
+        columns = list(dict.fromkeys([*(mode.column for mode in self.modes), self.reward, *others]))
         condition = self._is_missing(columns[0])
         for column in columns[1:]:
             condition = condition | self._is_missing(column)
@@ -183,18 +196,26 @@ class Source:
         return ValueError(f"column {column!r} has no value (null or NaN) in {where}; {_DROP}")
 
     def wrong_row(self) -> ValueError:
-        """Return the error that names the first row whose reward or trials are not allowed."""
+        """Return the error that names the first row whose reward, trials or propensity are not allowed."""
         import narwhals as nw
 
-        columns = [self.reward, *filter(None, [self.trials])]
+        columns = [self.reward, *filter(None, [self.trials, self.propensity])]
         condition = _wrong_reward(nw.col(columns[0]).cast(nw.Float64()))
         if self.trials is not None:
             condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= LARGEST_REWARD)
             condition = condition | self._wrong_trials(self.reward, self.trials)
+        if self.propensity is not None:
+            condition = condition | _wrong_propensity(nw.col(self.propensity).cast(nw.Float64()))
         for column in dict.fromkeys([*columns, *(mode.column for mode in self.modes)]):
             condition = condition & ~self._is_missing(column)  # left out already
         where, row = self._first(condition, columns)
         reward = row[self.reward]
+        if self.propensity is not None and not 0 < float(row[self.propensity]) <= 1:
+            return ValueError(
+                f"column {self.propensity!r} is {row[self.propensity]} in {where}; a propensity is the probability "
+                "with which the row's decision was made, above 0 and at most 1: correct it, or take such rows out of "
+                "the log"
+            )
         if self.trials is None:
             return ValueError(
                 f"column {self.reward!r} is {reward} in {where}; rewards are finite numbers, 0 or of a size from "
@@ -232,16 +253,18 @@ class Source:
         return f"row {int(table[number].to_list()[0])} (counted from 0)", row
 
 
-def make_source(frame: Any, modes: Sequence[str], reward: str, trials: str | None) -> Source:
+def make_source(
+    frame: Any, modes: Sequence[str], reward: str, trials: str | None, propensity: str | None = None
+) -> Source:
     """Return the log, its columns checked against their roles."""
     opened = open_frame(frame)
     schema = opened.collect_schema()
     parsed = parse_modes(modes, schema)
     for mode in parsed:
         check_kind(mode, schema)
-    source = Source(opened, parsed, reward, trials)
-    for column, what in ((reward, "reward"), (trials, "trials")):
-        if column is None and what == "trials":
+    source = Source(opened, parsed, reward, trials, propensity)
+    for column, what in ((reward, "reward"), (trials, "trials"), (propensity, "propensity")):
+        if column is None and what != "reward":
             continue
         if not isinstance(column, str) or column not in schema:
             raise unknown_column(column, what, schema)
@@ -250,6 +273,13 @@ def make_source(frame: Any, modes: Sequence[str], reward: str, trials: str | Non
         _check_number(source, column, what)
     if reward == trials:
         raise ValueError(f"column {reward!r} is both reward and trials; reward is the successes, of so many trials")
+    if reward == propensity:
+        raise ValueError(f"column {reward!r} is both reward and propensity; give another column as one of the two")
+    if trials is not None and propensity is not None:
+        raise ValueError(
+            f"both trials={trials!r} and propensity={propensity!r} are given; a propensity is that of one decision: "
+            "give a log with one row per decision, and leave out trials"
+        )
     return source
 
 
@@ -285,6 +315,11 @@ def _wrong_reward(value: nw.Expr) -> nw.Expr:
     """Say which rewards are infinite, or of a size that cannot be squared."""
     size = value.abs()
     return (size > LARGEST_REWARD) | ((size > 0.0) & (size < SMALLEST_REWARD))  # false for NaN
+
+
+def _wrong_propensity(value: nw.Expr) -> nw.Expr:
+    """Say which numbers are no probability of something that happened."""
+    return (value <= 0.0) | (value > 1.0)
 
 
 def _numbered(frame: Frame, name: str) -> Frame | None:

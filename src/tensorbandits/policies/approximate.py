@@ -10,11 +10,12 @@ import copy
 import math
 import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.checks import (
     Cell,
@@ -163,10 +164,32 @@ class ApproximateThompsonSampling(Policy):
         An estimate of the probability that the next ``ask`` returns it; nothing is changed.
         """
         (valid,) = check_cells([cell], self.shape).tolist()
+        return self.shares(tuple(valid[j] for j in self.context), allowed).get(tuple(valid), 0.0)
+
+    def shares(self, levels: Sequence[int] = (), allowed: Any = None) -> dict[Cell, float]:
+        """Return the share of draws that would choose each cell, of those that any draw chooses, the largest first.
+
+        An estimate of the law of the next ``ask``, from as many draws as the policy averages over; nothing is changed.
+
+        >>> from tensorbandits import TensorThompsonSampling
+        >>> policy = TensorThompsonSampling((2, 3), rank=1, context=(0,), seed=0)
+        >>> policy.tell_many([(0, 0), (0, 1), (0, 2)] * 50, [0.0, 9.0, 0.0] * 50)
+        >>> policy.shares((0,))
+        {(0, 1): 1.0}
+        """
         with self._turns.still():
-            query = self.query(tuple(valid[j] for j in self.context), allowed)
-            chosen = [best_of(draw, query) == tuple(valid) for draw in self._copies(played=True)]
-        return float(np.mean(chosen))
+            query = self.query(levels, allowed)
+            chosen = Counter(best_of(draw, query) for draw in self._copies(played=True))
+        return {cell: count / chosen.total() for cell, count in chosen.most_common()}
+
+    def samples(self, cells: ArrayLike) -> NDArray[np.float64]:
+        """Return the mean rewards of cells (n, d) in each posterior draw, shape (draws, n).
+
+        Their mean over draws is :meth:`estimate`; what is added up of them has the posterior of that sum.
+        """
+        valid = check_cells(cells, self.shape)
+        with self._turns.still():
+            return np.array([self._mean_rewards(draw, valid) for draw in self._posterior_draws()])
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
         """Return how well structures, main effects and raw cell means predict this policy's own rewards when held out.
