@@ -15,7 +15,20 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import against, beds, beside, calibration, claims, exploration, logs, regret, rounds, scale, studies
+from benchmarks import (
+    against,
+    beds,
+    beside,
+    calibration,
+    claims,
+    evaluation,
+    exploration,
+    logs,
+    regret,
+    rounds,
+    scale,
+    studies,
+)
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
@@ -23,10 +36,23 @@ from tensorbandits.report import Section
 
 SUITES: dict[str, ModuleType] = {
     suite.NAME: suite
-    for suite in (regret, rounds, scale, beside, logs, claims, against, beds, exploration, calibration, studies)
+    for suite in (
+        regret,
+        rounds,
+        scale,
+        beside,
+        logs,
+        claims,
+        against,
+        beds,
+        exploration,
+        calibration,
+        evaluation,
+        studies,
+    )
 }
 Suite = StrEnum("Suite", list(SUITES))
-WHEN_NAMED = (beds, exploration, calibration)  # suites of many hours
+WHEN_NAMED = (beds, exploration, calibration, evaluation)  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
@@ -34,7 +60,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, calibration),
+    "seed": (regret, scale, beds, exploration, calibration, evaluation),
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
@@ -80,8 +106,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration and calibration play for hours, and only when they are named. Every measurement is
-    kept as it finishes, so that an interrupted run goes on where it stopped.
+    The suites beds, exploration, calibration and evaluation run only when they are named, the first three for hours.
+    Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
     given = [name for name in FOR if _is_given(context, name)]

@@ -12,6 +12,7 @@ from tensorbandits import data, theory
 from tensorbandits.advice import recommend
 from tensorbandits.bandit import Bandit
 from tensorbandits.decision import Decision
+from tensorbandits.evaluate import Evaluation, evaluate
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
     ApproximateThompsonSampling,
@@ -50,6 +51,7 @@ __all__ = [
     "Choice",
     "Comparison",
     "Decision",
+    "Evaluation",
     "Ledger",
     "MatricizedESTR",
     "PaperWorld",
@@ -69,6 +71,7 @@ __all__ = [
     "compare",
     "complete",
     "data",
+    "evaluate",
     "paper_tensor",
     "plot_regret",
     "recommend",

@@ -1,0 +1,119 @@
+"""Suite ``evaluation``: on logs whose truth is known, do intervals of off-policy values hold it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import tensorbandits as tb
+from benchmarks.report import Findings, command
+from benchmarks.store import Options, Result, Settings, Store
+from tensorbandits.report import Part, Table, Text
+
+NAME = MODULE = "evaluation"
+MEASURED = "tensorbandits.evaluate"
+ALONE = False
+TITLE = "Evaluation from logs: do intervals hold the truth, and is the model worth it?"
+
+LEVEL, LOGS, ROWS, SHAPE, RANK = 0.9, 200, 1_000, (4, 5, 4), 2
+EXPLORING = 0.3  # the share of the log's decisions that are uniform, so that no weight is huge
+MODES, CONTEXT = ("segment", "offer", "channel"), 0
+WORLDS = {
+    "low rank": "a tensor of rank 2, as the model believes",
+    "no structure": "every cell a number of its own, so that the model is wrong",
+    "clicks": "log-odds of rank 2 about 10 %",
+}
+METHODS = ("IPS", "SNIPS", "DR", "direct")
+
+
+def plan(options: Options) -> list[Settings]:
+    logs = range(options.fresh_seed, options.fresh_seed + (3 if options.quick else LOGS))
+    return [{"world": world, "rows": ROWS, "seed": seed} for seed in logs for world in WORLDS]
+
+
+def label(settings: Settings) -> str:
+    return f"{settings['world']}, log {settings['seed']}"
+
+
+def measure(settings: Settings) -> Result:
+    """Simulate a log and evaluate a policy that is not the one that made it; return errors and whether bounds hold."""
+    rng = np.random.default_rng([settings["seed"], list(WORLDS).index(settings["world"])])
+    means = world(settings["world"], rng)
+    logging, target = EXPLORING / np.prod(SHAPE[1:]) + (1.0 - EXPLORING) * law(rng), law(rng)
+    log = simulated(means, logging, settings["rows"], rng, clicks=settings["world"] == "clicks")
+    truth = float((means * target).sum() / SHAPE[CONTEXT])
+    found = tb.evaluate(log, {"target": target}, context=[MODES[CONTEXT]], level=LEVEL, seed=settings["seed"])
+    result: Result = {}
+    for method in METHODS:
+        one = found.of("target", method)
+        result[method] = {"error": one.value - truth, "half": (one.high - one.low) / 2}
+        result[method]["held"] = bool(one.low <= truth <= one.high)
+    beside = found.difference("target")
+    gain = truth - float((means * logging).sum() / SHAPE[CONTEXT])
+    result["difference"] = {"error": beside.value - gain, "half": (beside.high - beside.low) / 2}
+    result["difference"]["held"] = bool(beside.low <= gain <= beside.high)
+    return result
+
+
+def world(kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Mean rewards of all cells."""
+    if kind == "no structure":
+        return 1.0 + rng.standard_normal(SHAPE)
+    factors = tuple(rng.standard_normal((size, RANK)) for size in SHAPE)
+    values = tb.Tucker(rng.standard_normal((RANK,) * len(SHAPE)), factors).full()
+    values = (values - values.mean()) / values.std()
+    return 1.0 + values if kind == "low rank" else 1.0 / (1.0 + np.exp(2.2 - 0.8 * values))
+
+
+def law(rng: np.random.Generator) -> np.ndarray:
+    """Probabilities of decisions in each context."""
+    chances = np.exp(rng.standard_normal(SHAPE))
+    return chances / chances.sum(axis=(1, 2), keepdims=True)
+
+
+def simulated(means: np.ndarray, logging: np.ndarray, rows: int, rng: np.random.Generator, *, clicks: bool) -> Any:
+    """A log of decisions by a law, contexts being as likely as each other, read as any log is."""
+    context = rng.integers(SHAPE[CONTEXT], size=rows)
+    ends = np.cumsum(logging.reshape(SHAPE[CONTEXT], -1), axis=1)
+    arms = [min(int(np.searchsorted(ends[c], u)), ends.shape[1] - 1) for c, u in zip(context, rng.random(rows))]
+    at = (context, *np.unravel_index(arms, SHAPE[1:]))
+    reward = rng.random(rows) < means[at] if clicks else means[at] + rng.standard_normal(rows)
+    columns = dict(zip(MODES, at)) | {"reward": reward.astype(float), "propensity": logging[at]}
+    return tb.data.from_log(pa.table(columns), MODES, "reward", propensity="propensity")
+
+
+def section(store: Store, options: Options) -> Findings:
+    groups: dict[str, list[Result]] = {kind: [] for kind in WORLDS}
+    for settings in plan(options):
+        if (result := store.get(settings)) is not None:
+            groups[settings["world"]].append(result)
+    rows = [
+        _row(kind, method, results)
+        for kind, results in groups.items()
+        if results
+        for method in (*METHODS, "difference")
+    ]
+    header = ["rewards", "method", "logs", "intervals that hold the truth", "half width", "variance of IPS / its own"]
+    parts: list[Part] = [
+        Text(
+            f"Logs of {ROWS:,} decisions among {SHAPE[1]} x {SHAPE[2]} combinations in {SHAPE[0]} contexts, made by "
+            f"one policy, {EXPLORING:.0%} of them uniform; another is evaluated, both random. How often the "
+            f"{LEVEL:.0%} interval holds the true value per decision, its mean half width, and how many times the mean "
+            "squared error of IPS is that of the method. The difference is that from the logged policy, by DR. "
+            + "; ".join(f"{kind}: {words}" for kind, words in WORLDS.items())
+            + "."
+        ),
+        command(NAME, *options.flags),
+        Table(header, rows),
+    ]
+    return parts, {"groups": groups}
+
+
+def _row(kind: str, method: str, results: list[Result]) -> list[str]:
+    held = np.mean([result[method]["held"] for result in results])
+    half = np.mean([result[method]["half"] for result in results])
+    squares = {name: np.mean([result[name]["error"] ** 2 for result in results]) for name in ("IPS", method)}
+    ratio = "–" if method == "difference" else f"{squares['IPS'] / squares[method]:.2f}"
+    return [kind, method, str(len(results)), f"{held:.1%}", f"{half:.3g}", ratio]

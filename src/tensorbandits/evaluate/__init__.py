@@ -1,0 +1,139 @@
+"""Off-policy evaluation: what policies would have earned per decision, from the decisions that a log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.checks import check_count, check_probability
+from tensorbandits.data.log import Log
+from tensorbandits.evaluate.estimators import doubly_robust, ips, snips
+from tensorbandits.evaluate.learners import Piece, along, replay, start
+from tensorbandits.evaluate.model import RewardModel
+from tensorbandits.evaluate.result import Difference, Estimate, Evaluation
+from tensorbandits.evaluate.rows import Logged, Rows
+from tensorbandits.evaluate.targets import LOGGED, Chances, named, space_of
+from tensorbandits.evaluate.wariness import of_policy, of_rows
+from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.space import Space
+from tensorbandits.tensor.effects import kind_of
+from tensorbandits.tensor.tucker import Floats
+
+__all__ = ["Difference", "Estimate", "Evaluation", "evaluate"]
+
+
+def evaluate(
+    log: Log,
+    policies: Any,
+    *,
+    context: Sequence[str | int] = (),
+    space: Space | None = None,
+    logged: Logged | None = None,
+    level: float = 0.9,
+    seed: int = 0,
+) -> Evaluation:
+    """Estimate what policies would have earned per decision, from the decisions of a log, with intervals.
+
+    Parameters
+    ----------
+    log : what :func:`tensorbandits.data.from_log` or :func:`tensorbandits.data.read_log` read, a row per decision, with
+        ``propensity=`` the column of the probabilities with which decisions were made. Without these there is only
+        what a model expects.
+    policies : one, a list, or a dict of names. Each is ``"uniform"``; a trained policy, or a bandit with its space and
+        policy, which learns no more: as often as its draws choose a cell, or the cell that it believes best; an arm as
+        labels by mode, ``{"offer": "a"}``; an array of the log's shape of probabilities given the context; a function
+        of the context levels that returns a cell, such as ``policy.best``; or the name or class of a policy, with
+        settings if wanted, as in ``"thompson:rank=2"``, which starts knowing nothing and learns along the log.
+    context : modes of the log that are given rather than decided.
+    space : the space whose indices the policies know, if it has levels that the log lacks, or rules.
+    logged : ``"uniform"`` if each combination was as likely, so that no propensities are needed.
+    level : the probability with which an interval holds the value.
+    seed : of draws, and of how the log is parted.
+
+    What is returned holds for each policy an estimate by each method: inverse propensity scoring (``"IPS"``), the same
+    self-normalised (``"SNIPS"``), doubly robust with the low-rank posterior as reward model, fitted five times without
+    the rows that it corrects (``"DR"``), the model alone (``"direct"``), and for learners ``"replay"``. Intervals are
+    Student's, with as many degrees of freedom as there are effective rows, less one.
+
+    >>> import pyarrow as pa
+    >>> import tensorbandits as tb
+    >>> rng = np.random.default_rng(0)
+    >>> offer, channel = rng.integers(4, size=2000), rng.integers(3, size=2000)
+    >>> table = pa.table({"offer": offer, "channel": channel, "paid": offer * channel + rng.normal(size=2000)})
+    >>> log = tb.data.from_log(table, ["offer", "channel"], "paid")
+    >>> found = evaluate(log, {"always (3, 2)": {"offer": 3, "channel": 2}}, logged="uniform")
+    >>> estimate = found.of("always (3, 2)")
+    >>> estimate.method, estimate.low < 6 < estimate.high, found.difference("always (3, 2)").clear
+    ('DR', True, True)
+    """
+    share = check_probability(level, "level")
+    rows = Rows.of(log, context, space_of(policies) if space is None else space, logged)
+    targets = named(policies, rows)
+    kind, sources = (
+        kind_of(log.ledger),
+        np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2 * len(targets) + 1),
+    )
+    learners = {
+        name: start(target, rows, kind, source)  # before any work, so that a mistake is known at once
+        for (name, target), source in zip(targets.items(), sources, strict=False)
+        if isinstance(target, PolicyRecipe)
+    }
+    pieces = {
+        name: along(learners[name], rows) if name in learners else [_whole(target, rows)]
+        for name, target in targets.items()
+    }
+    cells = [rows.cells, *(piece.chances.cells for parts in pieces.values() for piece in parts)]
+    model = RewardModel.of(rows, np.concatenate(cells), kind, sources[-1], folds=rows.propensities is not None)
+    estimates = [Estimate.of(LOGGED, "mean", rows.rewards, np.ones(len(rows)), share)]
+    warnings = of_rows(rows)
+    for (name, target), source in zip(targets.items(), sources[len(targets) :], strict=False):
+        found = _estimates(name, pieces[name], rows, model, share)
+        if name in learners and rows.propensities is not None:
+            own, coins = source.spawn(2)
+            accepted = replay(start(target, rows, kind, own), rows, np.random.default_rng(coins))
+            found.append(Estimate.of(name, "replay", snips(accepted, rows.rewards), accepted, share))
+        estimates += found
+        warnings += of_policy(name, found, pieces[name], rows)
+    return Evaluation(tuple(estimates), tuple(warnings), len(rows), share, log.reward)
+
+
+def _whole(law: Any, rows: Rows) -> Piece:
+    """Return all rows beside what a law says in every context."""
+    return Piece(np.arange(len(rows)), Chances.of(law, rows, np.arange(len(rows.contexts))))
+
+
+def _estimates(name: str, pieces: Sequence[Piece], rows: Rows, model: RewardModel, level: float) -> list[Estimate]:
+    """Return the estimates of a policy by each method that can be had."""
+    direct, draws = _direct(pieces, rows, model)
+    ones = np.ones(len(rows))
+    found = [Estimate.of(name, "direct", direct, ones, level, draws)]
+    if rows.propensities is None:
+        return found
+    weights = np.concatenate([piece.chances.at(rows, piece.rows) for piece in pieces]) / rows.propensities
+    expected = model.held_out[model.fold, model.places(rows, rows.cells)]
+    robust = doubly_robust(weights, rows.rewards, expected, _held_out(pieces, rows, model))
+    by_method = {"IPS": ips(weights, rows.rewards), "SNIPS": snips(weights, rows.rewards), "DR": robust}
+    return [*(Estimate.of(name, method, part, weights, level) for method, part in by_method.items()), *found]
+
+
+def _direct(pieces: Sequence[Piece], rows: Rows, model: RewardModel) -> tuple[Floats, Floats]:
+    """Return what the model given all rows expects of a policy: in each row's context (n,), and in each draw (m,)."""
+    values, draws = np.empty(len(rows)), np.zeros(len(model.draws))
+    for piece in pieces:
+        places, contexts = model.places(rows, piece.chances.cells), rows.context_of[piece.rows]
+        values[piece.rows] = piece.chances.expected(model.draws.mean(axis=0)[places], rows)[contexts]
+        often = np.bincount(contexts, minlength=len(rows.contexts))[piece.chances.owners]
+        draws += model.draws[:, places] @ (often * piece.chances.chances)
+    return values, draws / len(rows)
+
+
+def _held_out(pieces: Sequence[Piece], rows: Rows, model: RewardModel) -> Floats:
+    """Return what a model that has not seen the row expects of a policy in its context, (n,)."""
+    values = np.empty(len(rows))
+    for piece in pieces:
+        places = model.places(rows, piece.chances.cells)
+        by_fold = np.array([piece.chances.expected(means[places], rows) for means in model.held_out])
+        values[piece.rows] = by_fold[model.fold[piece.rows], rows.context_of[piece.rows]]
+    return values

@@ -1,0 +1,105 @@
+"""What an evaluation warns of: few rows, propensities that cannot be, weights on few rows, cells never seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorbandits.evaluate.learners import Piece
+from tensorbandits.evaluate.result import Estimate
+from tensorbandits.evaluate.rows import Rows
+
+_FEW = 200  # rows below which no interval can be relied on
+_THIN = 50.0  # effective rows below which it is the same
+_HEAVY = 0.1  # of the sum of weights, on one row
+_FAR = 4.0  # standard errors of the mean weight from 1
+_UNSEEN = 0.05  # of the decisions of a policy, for cells that the log never shows
+
+
+def of_rows(rows: Rows) -> list[str]:
+    """Return what is wrong with a log, whatever is evaluated."""
+    found = []
+    if len(rows) < _FEW:
+        found.append(f"the log has {len(rows):,} decisions, too few to rely on any interval; use {_FEW} or more")
+    if rows.propensities is None:
+        found.append(
+            "the log has no propensities, so that all estimates rest on the model and on decisions not depending on "
+            "what the log leaves out; log the probability of each decision, or say logged='uniform' if that is true"
+        )
+    if wrong := rows.impossible_sums():
+        found.append(
+            f"the propensities of the cells sum to more than 1 in {wrong:,} of {len(rows.contexts):,} contexts, which "
+            "cannot be; see that they are the probabilities of whole decisions, given all that is context"
+        )
+    if rows.propensities is not None and (odd := _not_uniform(rows)):
+        found.append(odd)
+    return found
+
+
+def _not_uniform(rows: Rows) -> str:
+    """Say so if a log that should be uniform, by what it says of itself, is not."""
+    from scipy import stats
+
+    if rows.propensities is None or not np.allclose(rows.propensities, rows.uniform, rtol=1e-6, atol=0.0):
+        return ""
+    _, first, counts = np.unique(rows.flat, return_index=True, return_counts=True)
+    arms = 1.0 / rows.uniform[first]
+    often = np.bincount(rows.context_of)[rows.context_of[first]] / arms
+    cells = float(np.sum(1.0 / rows.uniform[np.unique(rows.context_of, return_index=True)[1]]))
+    # Cells that were never shown add what was expected of them.
+    statistic = float(((counts - often) ** 2 / often).sum()) + len(rows) - float(often.sum())
+    freedom = cells - len(rows.contexts)
+    if freedom < 1 or len(rows) < 5 * cells or stats.chi2.sf(statistic, freedom) > 1e-6:
+        return ""
+    return (
+        "the decisions are said to be uniform, but some combinations were shown far more often than others (chi-square "
+        f"{statistic:,.0f} with {freedom:,.0f} degrees of freedom); do not trust estimates that use propensities"
+    )
+
+
+def of_policy(name: str, estimates: Sequence[Estimate], pieces: Sequence[Piece], rows: Rows) -> list[str]:
+    """Return what is wrong with the estimates of a policy."""
+    found, by_method = [], {estimate.method: estimate for estimate in estimates}
+    if (unseen := _unseen(pieces, rows)) > _UNSEEN:
+        found.append(
+            f"{name}: {unseen:.0%} of its decisions are for combinations that the log never shows, of which only the "
+            "model says anything"
+        )
+    if "IPS" in by_method:
+        found += _overlap(name, by_method["IPS"], rows)
+    if "replay" in by_method and by_method["replay"].effective_rows < _FEW:
+        found.append(
+            f"{name}: replay met {by_method['replay'].effective_rows:,.0f} of {len(rows):,} decisions, so that it says "
+            "how the policy starts, and that roughly; a log with more rows, or fewer combinations, says more"
+        )
+    return found
+
+
+def _overlap(name: str, weighted: Estimate, rows: Rows) -> list[str]:
+    """Say so if few rows carry the weight, or if weights are not 1 on average, as right propensities make them."""
+    found = []
+    heavy = weighted.largest_weight / max(weighted.mean_weight * len(rows), 1e-300)
+    if weighted.effective_rows < _THIN or heavy > _HEAVY:
+        found.append(
+            f"{name}: overlap is poor, {weighted.effective_rows:,.0f} effective of {len(rows):,} rows and "
+            f"{min(heavy, 1.0):.0%} of the weight on one of them; intervals by IPS, SNIPS and DR may be too narrow"
+        )
+    spread = math.sqrt(weighted.mean_weight**2 * (len(rows) / max(weighted.effective_rows, 1e-9) - 1.0) / len(rows))
+    if abs(weighted.mean_weight - 1.0) > _FAR * spread + 1e-9:
+        found.append(
+            f"{name}: weights are {weighted.mean_weight:.3g} on average where right propensities make them 1, within "
+            f"{_FAR * spread:.2g}; the propensities are wrong, or it decides for what the log never shows"
+        )
+    return found
+
+
+def _unseen(pieces: Sequence[Piece], rows: Rows) -> float:
+    """The share of a policy's decisions that are for cells without a row."""
+    total = 0.0
+    for piece in pieces:
+        often = np.bincount(rows.context_of[piece.rows], minlength=len(rows.contexts))[piece.chances.owners]
+        new = ~np.isin(rows.number(piece.chances.cells), rows.flat)
+        total += float((often * piece.chances.chances)[new].sum())
+    return total / len(rows)
