@@ -18,7 +18,7 @@ def gaussian_oracle(ledger, rng):
 
 
 CASES = [
-    Case("thompson", unanswered=10_000),
+    Case("thompson", unanswered=10_000, draws=16),
     Case("ensemble", unanswered=50_000, ensemble_size=8),
     # It keeps to the arms that are still active, and shrinks estimates towards 0.
     Case("elimination", centred=False, maximises=False, patient=False, forgets=False, unanswered=50_000),
