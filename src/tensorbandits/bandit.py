@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits import codec
+from tensorbandits import codec, warm
 from tensorbandits.checks import Cell, check_count, check_seed, is_finite, is_sequence
+from tensorbandits.data.log import Missing
 from tensorbandits.deciding import Request, Ring, Share, Shares
 from tensorbandits.decision import Decision
 from tensorbandits.feedback import Book, Change, Window
@@ -209,6 +210,57 @@ class Bandit:
         number = _id(decision)
         self._close(lambda now: self._book.tell(number, reward, amend=amend, add=add, check=self.policy.check_reward))
 
+    def tell_log(
+        self,
+        frame: Any,
+        reward: str,
+        *,
+        trials: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Label] | None = None,
+        unknown: warm.Unknown = "error",
+        missing: Missing = "error",
+        weight: float = 1.0,
+    ) -> warm.WarmStart:
+        """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
+
+        Parameters
+        ----------
+        frame, reward, trials, missing : as for :func:`tensorbandits.data.from_log`.
+        columns : the columns of modes that are named otherwise there, by mode; times with a bin: ``"time:weekday"``.
+        fixed : the label that all rewards have, of modes of which there is no column.
+        unknown : what becomes of labels that the space does not know: ``"error"`` names them, ``"skip"`` leaves their
+            rewards out, and ``"add"`` adds them as levels.
+        weight : what each reward counts for, above 0 and at most 1.
+
+        >>> import pyarrow as pa
+        >>> bandit = Bandit(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), "ucb")
+        >>> log = pa.table({"offer": ["a", "b", "c"], "clicks": [3, 1, 2], "shown": [90, 80, 70]})
+        >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
+        WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
+        """
+        past = warm.past_of_log(self.space, frame, reward, trials, columns, fixed, missing)
+        return self._start(past, fixed, unknown, weight)
+
+    def tell_bandit(
+        self,
+        other: Bandit,
+        *,
+        fixed: Mapping[str, Label] | None = None,
+        unknown: warm.Unknown = "error",
+        weight: float = 1.0,
+    ) -> warm.WarmStart:
+        """Learn all rewards that another bandit was told; modes and levels are matched by label, so they may differ.
+
+        The arguments are those of :meth:`tell_log`. Decisions that wait there stay there.
+        """
+        if not isinstance(other, Bandit) or other is self:
+            raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
+        with other._applying:
+            other._drain()
+            past = warm.Past(dict(zip(other.space.modes, other.space.levels, strict=True)), other.policy.copy_ledger())
+        return self._start(past, fixed, unknown, weight)
+
     def status(self, decision: str | Decision) -> str:
         """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
         self.expire()
@@ -369,6 +421,20 @@ class Bandit:
         self._apply()
         if refused is not None:
             raise refused
+
+    def _start(self, past: warm.Past, fixed: Any, unknown: warm.Unknown, weight: float) -> warm.WarmStart:
+        with self._applying:
+            self._drain()
+            with self._lock:
+                self._sync()
+                ledger, start = warm.plan(self.space, self.policy, past, fixed=fixed, unknown=unknown, weight=weight)
+                for mode, labels in start.added.items():
+                    self.policy.grow(self.space.position(mode), len(labels))  # which may refuse, the first time
+                    for label in labels:
+                        self.space.add_level(mode, label)
+                self._sync()
+            self.policy.tell_ledger(ledger)
+        return start
 
     def _apply(self) -> None:
         """Hand changes to the policy, in their order."""

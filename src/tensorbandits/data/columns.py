@@ -88,11 +88,11 @@ class Mode:
         return key  # type: ignore[no-any-return]
 
 
-def parse_modes(modes: Sequence[str], schema: Schema) -> tuple[Mode, ...]:
-    """Return the modes, each a column of the schema, with a bin if it is named with one."""
+def parse_modes(modes: Sequence[str], schema: Schema, least: int = 2) -> tuple[Mode, ...]:
+    """Return the modes, at least so many, each a column of the schema, with a bin if it is named with one."""
     if not is_sequence(modes) or not all(isinstance(name, str) for name in modes):
         raise TypeError(f"modes is {modes!r}; give a list of column names, for example ['station', 'time:weekday']")
-    if len(modes) < 2:
+    if len(modes) < least:
         raise ValueError(f"modes is {list(modes)}; give at least 2, as a cell combines the levels of several modes")
     for name in modes:
         if list(modes).count(name) > 1:
@@ -117,8 +117,11 @@ def _parse_mode(name: str, schema: Schema) -> Mode:
     return Mode(name, column, f"{int(hours)}h" if slots else unit)
 
 
-def check_kind(mode: Mode, schema: Schema) -> None:
-    """Refuse a bin of what is no time, and levels that would have no natural order."""
+def check_kind(mode: Mode, schema: Schema, known: bool = False) -> None:
+    """Refuse a bin of what is no time, and levels that would have no natural order.
+
+    Times without a bin are taken where the levels are ``known``.
+    """
     import narwhals as nw
 
     kind = schema[mode.column]
@@ -130,6 +133,8 @@ def check_kind(mode: Mode, schema: Schema) -> None:
                 f"name the column without a bin, or make it {'a date or ' if len(times) > 1 else ''}a time first"
             )
     elif isinstance(kind, (nw.Datetime, nw.Date)):
+        if known:
+            return
         raise TypeError(
             f"mode {mode.name!r} is of type {kind}, and each time would be a level of its own; "
             f"bin it, as in '{mode.name}:weekday' (allowed are {_BINS})"

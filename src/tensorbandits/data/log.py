@@ -224,9 +224,26 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
+    return _read(make_source(frame, modes, reward, trials, propensity), top, missing, fewest=2)
+
+
+def from_known(
+    frame: Any, modes: Sequence[str], reward: str, *, trials: str | None = None, missing: Missing = "error"
+) -> Log:
+    """Read a log whose levels a space has already: the same, but one mode, one level and plain times will do.
+
+    >>> import pyarrow as pa
+    >>> from_known(pa.table({"offer": ["b", "b"], "clicks": [1, 0]}), ["offer"], "clicks")
+    Log(offer: 1; 2 rewards in 1 of 1 cells, from 2 rows)
+    """
+    return _read(make_source(frame, modes, reward, trials, known=True), None, missing, fewest=1)
+
+
+def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing, fewest: int) -> Log:
+    """Sum up a log in its engine; each mode must have ``fewest`` levels."""
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
-    source = make_source(frame, modes, reward, trials, propensity)
+    trials = source.trials
     wanted = check_top(top, source.modes)
     groups = source.cells()
     numbers = groups.numbers
@@ -238,7 +255,7 @@ def from_log(
     _check_sums(source, groups, kept)
     counts = kept if trials is None else np.where(groups.missing, 0.0, numbers["trials"])
     found = [
-        _levels(mode, keys, kept > 0, counts, wanted.get(mode.name))
+        _levels(mode, keys, kept > 0, counts, wanted.get(mode.name), fewest)
         for mode, keys in zip(source.modes, groups.keys, strict=True)
     ]
     lookups, levels = (tuple(part) for part in zip(*found, strict=True))
@@ -250,9 +267,9 @@ def from_log(
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
         ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
-        reward=reward,
+        reward=source.reward,
         trials=trials,
-        propensity=propensity,
+        propensity=source.propensity,
         rows=rows,
         dropped={reason: count for reason, count in dropped.items() if count},
         _source=source,
@@ -277,7 +294,7 @@ def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:
 
 
 def _levels(
-    mode: Mode, keys: list[Any], kept: NDArray[np.bool_], counts: Floats, top: int | None
+    mode: Mode, keys: list[Any], kept: NDArray[np.bool_], counts: Floats, top: int | None, fewest: int
 ) -> tuple[dict[Any, int], tuple[Label, ...]]:
     """Return the indices of a mode's keys, in natural order, and their labels; the ``top`` ones if that is given."""
     rewards: dict[Any, float] = {}
@@ -287,7 +304,7 @@ def _levels(
     chosen = sorted(rewards, key=mode.position)
     if top is not None:
         chosen = sorted(sorted(chosen, key=lambda key: -rewards[key])[:top], key=mode.position)
-    if len(chosen) < 2:
+    if len(chosen) < fewest:
         raise ValueError(
             f"mode {mode.name!r} has one level only, {mode.label(chosen[0])!r}, so that there is nothing to decide; "
             "leave the mode out, or give a log with other levels too"

@@ -254,14 +254,20 @@ class Source:
 
 
 def make_source(
-    frame: Any, modes: Sequence[str], reward: str, trials: str | None, propensity: str | None = None
+    frame: Any,
+    modes: Sequence[str],
+    reward: str,
+    trials: str | None,
+    propensity: str | None = None,
+    *,
+    known: bool = False,
 ) -> Source:
-    """Return the log, its columns checked against their roles."""
+    """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
     opened = open_frame(frame)
     schema = opened.collect_schema()
-    parsed = parse_modes(modes, schema)
+    parsed = parse_modes(modes, schema, least=1 if known else 2)
     for mode in parsed:
-        check_kind(mode, schema)
+        check_kind(mode, schema, known)
     source = Source(opened, parsed, reward, trials, propensity)
     for column, what in ((reward, "reward"), (trials, "trials"), (propensity, "propensity")):
         if column is None and what != "reward":

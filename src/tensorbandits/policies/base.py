@@ -353,8 +353,17 @@ class Policy(ABC):
             raise TypeError(f"{ledger!r} is no Ledger; add rewards to one of shape {self.shape}, and give that")
         if ledger.shape != self.shape:
             raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
-        self._check_rewards(ledger.counts, ledger.totals, ledger.squares, faded=ledger.log_faded < 0.0)
+        self.check_ledger(ledger)
         self._turns.submit(self._take_ledger, ledger.copy())
+
+    def check_ledger(self, ledger: Ledger) -> None:
+        """Refuse a ledger whose sums no rewards here can have; its shape may be another."""
+        self._check_rewards(ledger.counts, ledger.totals, ledger.squares, faded=ledger.log_faded < 0.0)
+
+    def copy_ledger(self) -> Ledger:
+        """Return a copy of all rewards told, as they are at one moment, whatever other threads tell meanwhile."""
+        with self._turns.still():
+            return self._ledger.copy()
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count ``factor`` times what they did; see :meth:`Ledger.fade`."""
