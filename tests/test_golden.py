@@ -29,7 +29,7 @@ def make():
 def test_there_is_a_file_of_every_policy_and_all_are_small():
     assert {record.name for record in registry.records()} <= {name.rsplit("-", 1)[0] for name in EXPECTED}
     for path in GOLDEN.glob("*.safetensors"):
-        assert path.name in EXPECTED or path.name.startswith("ledger")
+        assert path.name in EXPECTED or path.name.startswith(("ledger", "bandit"))
         assert path.stat().st_size < 20_000
 
 
@@ -58,3 +58,21 @@ def test_a_saved_ledger_is_what_it_was(path):
     assert ledger[2, 0, 1].total == -1.0
     ledger.add((2, 1, 2), 4.0)
     assert ledger.received == 4.0
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("bandit-*.safetensors")), ids=lambda path: path.name)
+def test_a_saved_bandit_is_what_it_was_and_goes_on(path):
+    ids = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    now = 1500.0
+    bandit = tb.Bandit.load(path, clock=lambda: now)
+    assert [bandit.status(one) for one in ids] == ["rewarded", "cancelled", "open", "inactive", "open"]
+    assert bandit.space.retired == {"offer": ["b"]}
+    assert bandit.policy.ledger.rounds == bandit.policy.ledger.totals.sum() == 2.0
+    bandit.tell(ids[2], 1)
+    bandit.tell(ids[0], 0, amend=True)
+    now = 1601.0
+    assert bandit.status(ids[4]) == "timed out"
+    assert (bandit.policy.ledger.rounds, bandit.policy.ledger.totals.sum()) == (4.0, 2.0)
+    decisions = [bandit.ask(segment="old") for _ in range(20)]
+    assert all(decision.arm["offer"] != "b" and decision.propensity > 0 for decision in decisions)
+    assert {"offer": "c", "channel": "sms"} not in [decision.arm for decision in decisions]

@@ -1,4 +1,4 @@
-"""Write the golden files: one of each policy and of a ledger, as this version saves them.
+"""Write the golden files: one of each policy, of a ledger and of a bandit, as this version saves them.
 
 They stay as they are for ever, so that what was saved once can be loaded. When the version of a format changes, add
 files of the new one beside these, under a new number: ``python tests/golden/make.py 2`` (it refuses to replace any).
@@ -44,6 +44,24 @@ def play(policy, rounds, seed):
     return cells
 
 
+def bandit(clock):
+    """A bandit with a rule, a retired level, and decisions that are rewarded, wait, wait to be shown, are cancelled."""
+    space = tb.Space({"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}, ["segment"])
+    space.forbid(offer="c", channel="sms")
+    made = tb.Bandit(
+        *(space, "thompson"),
+        **{"rank": 1, "reward": "bernoulli", "ring": 2, "floors": [({"channel": "sms"}, 0.1)], "holdout": 0.05},
+        **{"ceilings": [({"offer": "b"}, 0.5)], "window": "10 min", "default": 0, "adds": True, "capacity": 50},
+        **{"clock": clock, "seed": 0},
+    )
+    made.retire_level("offer", "b")
+    decisions = [made.ask(segment="new", activate=at != 3) for at in range(5)]
+    made.tell(decisions[0], 1)
+    made.cancel(decisions[1])
+    made.tell(arm={"offer": "a", "channel": "sms"}, context={"segment": "old"}, reward=1)
+    return made, [decision.id for decision in decisions]
+
+
 def main(number):
     """Write the files, and beside them what a loaded policy must say."""
     expected = {}
@@ -66,6 +84,9 @@ def main(number):
     ledger.fade(0.5)
     ledger.grow(2)
     ledger.save(HERE / f"ledger-{number}.safetensors")
+    made, ids = bandit(lambda: 1000.0)
+    made.save(HERE / f"bandit-{number}.safetensors")
+    (HERE / f"bandit-{number}.json").write_text(json.dumps(ids) + "\n", encoding="utf-8")
     (HERE / f"expected-{number}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 
