@@ -274,8 +274,11 @@ def test_cancelled_and_forgotten_decisions_say_so():
 
 
 def test_a_clock_that_is_none_is_found():
-    one = bandit(clock=lambda: float("nan"))
     with pytest.raises(ValueError, match="the clock says nan"):
+        bandit(clock=lambda: float("nan"))
+    times = iter([0.0, float("inf")])
+    one = bandit(clock=lambda: next(times))
+    with pytest.raises(ValueError, match="the clock says inf"):
         one.ask(segment="new")
 
 

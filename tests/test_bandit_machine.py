@@ -1,5 +1,6 @@
 """A bandit driven through random calls, held to a model that is a dict of decisions and a list of rewards."""
 
+import math
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -15,20 +16,33 @@ WINDOW = 10.0
 
 
 class Machine(RuleBasedStateMachine):
-    @initialize(default=st.sampled_from([None, 0.0]))
-    def start(self, default):
-        self.time, self.default = 0.0, default
+    @initialize(default=st.sampled_from([None, 0.0]), half_life=st.sampled_from([None, 8, "5 s"]))
+    def start(self, default, half_life):
+        self.time, self.default, self.half_life = 0.0, default, half_life
         space = tb.Space({"s": ["x", "y"], "a": ["p", "q", "r"], "b": ["u", "v"]}, context=["s"])
         self.bandit = tb.Bandit(
-            *(space, "ucb"), window="10 s", default=default, adds=True, floors=0.2, clock=lambda: self.time, seed=0
+            *(space, "ucb"),
+            **{"window": "10 s", "default": default, "adds": True, "half_life": half_life, "floors": 0.2},
+            **{"clock": lambda: self.time, "seed": 0},
         )
-        self.model = {}  # by id: cell, state, reward, end of the window
-        self.added = 0
+        self.model = {}  # by id: cell, state, reward, end of the window, era of fading when a reward was first told
+        self.added = self.told = 0
+
+    @property
+    def era(self):
+        passed = {None: 0, 8: self.told / 8, "5 s": self.time / 5.0}[self.half_life]
+        return math.floor(64 * passed)
+
+    def receive(self, known, state, reward):
+        if reward is not None and known["reward"] is None:
+            self.told += 1
+            known["era"] = self.era
+        known.update(state=state, reward=reward)
 
     def expire(self):
-        for known in self.model.values():
+        for known in sorted(self.model.values(), key=lambda known: known["end"]):
             if known["state"] == "open" and self.time > known["end"]:
-                known.update(state="timed out", reward=self.default)
+                self.receive(known, "timed out", self.default)
 
     def pick(self, data):
         return data.draw(st.sampled_from(sorted(self.model))) if self.model else None
@@ -56,7 +70,7 @@ class Machine(RuleBasedStateMachine):
                 self.bandit.tell(number, reward, **more)
             return
         self.bandit.tell(number, reward, **more)
-        known.update(state="rewarded", reward=reward + (before or 0.0) * (how == "add"))
+        self.receive(known, "rewarded", reward + (before or 0.0) * (how == "add"))
 
     @rule(data=st.data())
     def activate(self, data):
@@ -118,10 +132,14 @@ class Machine(RuleBasedStateMachine):
         for number, known in self.model.items():
             assert self.bandit.status(number) == known["state"]
             if known["reward"] is not None:
+                weight = 2.0 ** ((known["era"] - self.era) / 64)
                 rounds, total = expected.get(known["cell"], (0.0, 0.0))
-                expected[known["cell"]] = (rounds + 1.0, total + known["reward"])
+                expected[known["cell"]] = (rounds + weight, total + weight * known["reward"])
         ledger = self.bandit.policy.ledger
-        assert {entry.cell: (entry.rounds, entry.total) for entry in ledger} == expected
+        assert {entry.cell for entry in ledger} == set(expected)
+        for cell, sums in expected.items():
+            np.testing.assert_allclose(ledger[cell][1:3], sums, rtol=1e-9, atol=1e-9)
+        assert self.half_life or all(ledger[cell][1:3] == sums for cell, sums in expected.items())
         assert np.isclose(ledger.rounds, sum(rounds for rounds, _ in expected.values()))
 
 

@@ -9,14 +9,14 @@ from tensorbandits.feedback import (
     ClosedDecisionError,
     ExpiredDecisionError,
     UnknownDecisionError,
-    Window,
 )
+from tensorbandits.spans import Span
 
 CELL = (1, 2)
 
 
 def book(**settings):
-    return Book(**{"window": Window.of("1 min"), "default": 0.0} | settings)
+    return Book(**{"window": Span.of("1 min", "window"), "default": 0.0} | settings)
 
 
 def test_a_reward_is_told_once_and_the_same_again_changes_nothing():
@@ -91,7 +91,7 @@ def test_without_a_default_nothing_is_told_and_a_later_reward_is_the_first():
 
 
 def test_a_window_of_rounds_counts_decisions_that_were_shown():
-    one = book(window=Window.of(2))
+    one = book(window=Span.of(2, "window"))
     number = one.open(CELL, time=0.0)
     for _ in range(2):
         one.open((0, 0), time=1e9)
@@ -203,10 +203,10 @@ def test_a_book_made_again_goes_on_with_ids_of_another_kind():
     ],
 )
 def test_windows_are_durations_or_rounds(value, length, rounds):
-    assert Window.of(value) == (length, rounds)
+    assert Span.of(value, "window") == (length, rounds)
 
 
 @pytest.mark.parametrize("value", [0, -1, "soon", "10", "-5 min", 600.0, True, timedelta(0), [], "0 s"])
 def test_other_windows_are_refused(value):
     with pytest.raises((TypeError, ValueError), match=r"window is .*give a duration"):
-        Window.of(value)
+        Span.of(value, "window")

@@ -206,9 +206,33 @@ def test_a_reward_that_is_not_there_is_not_replaced(cell, old, new):
     assert ledger.version == before.version
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_faded_reward_is_replaced_by_what_is_left_of_it(offset):
+    rng = np.random.default_rng(0)
+    told, right = Ledger((3,)), Ledger((3,))
+    for ledger, sign in ((told, -1.0), (right, 1.0)):
+        for t in range(200):
+            ledger.fade(0.9)
+            ledger.record((t % 3,), offset + sign * (t % 7))
+    for t in rng.permutation(200).tolist():
+        told.replace((t % 3,), offset - t % 7, offset + t % 7, weight=0.9 ** (199 - t))
+    for one, other in zip(told, right, strict=True):
+        np.testing.assert_allclose(one[1:], other[1:], rtol=1e-9)
+    np.testing.assert_allclose(told.within, right.within, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, float("nan"), None, True, "1"])
+def test_weights_that_fading_cannot_leave_are_refused(weight):
+    ledger = Ledger((2,))
+    ledger.add((0,), 1.0)
+    with pytest.raises(ValueError, match="weight is"):
+        ledger.replace((0,), 1.0, 0.0, weight=weight)
+    assert ledger[(0,)].total == 1.0
+
+
 def test_a_faded_reward_is_not_replaced():
     ledger = Ledger((2,))
     ledger.add((0,), 1.0)
     ledger.fade(0.5)
-    with pytest.raises(ValueError, match="before it fades"):
+    with pytest.raises(ValueError, match=r"in full.* give the weight"):
         ledger.replace((0,), 1.0, 0.0)

@@ -22,17 +22,19 @@ from tensorbandits.checks import Cell, check_count, check_seed, is_finite, is_se
 from tensorbandits.data.log import Missing
 from tensorbandits.deciding import Request, Ring, Share, Shares
 from tensorbandits.decision import Decision
-from tensorbandits.feedback import Book, Change, Window
+from tensorbandits.feedback import Book, Change
 from tensorbandits.labels import Label
 from tensorbandits.policies import registry, saving
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
+from tensorbandits.spans import Span
+from tensorbandits.telling import Teller
 from tensorbandits.tensor.allowed import Allowed
 
 Part = tuple[Mapping[str, Label], float]
 
-_VERSION = 1  # of a saved bandit
+_VERSION = 2  # of a saved bandit
 _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
     *("window", "default", "adds", "capacity", "remember", "book"),
@@ -61,6 +63,8 @@ class Bandit:
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
     adds : whether rewards of one decision may add up, with ``tell(id, reward, add=True)``.
+    half_life : after which a reward counts half, so that what is believed follows means that change: a duration, or a
+        number of rewards; ``None`` forgets nothing.
     capacity, remember : decisions that may wait at once, and closed ones that are kept; they bound the memory, at about
         400 bytes each. Beyond ``capacity`` the oldest is closed as if its window had ended.
     clock : returns the time in seconds.
@@ -96,6 +100,7 @@ class Bandit:
         window: Any = None,
         default: float | None = None,
         adds: bool = False,
+        half_life: Any = None,
         capacity: int = 1_000_000,
         remember: int = 100_000,
         clock: Callable[[], float] = time.time,
@@ -118,13 +123,14 @@ class Bandit:
                 f"ceilings are given, but {type(self.policy).__name__} draws by itself; use a policy that samples, "
                 "such as 'thompson', or forbid arms"
             )
-        length = Window.of(window)
+        length = Span.of(window, "window")
         if default is not None and length is None:
             raise ValueError(
                 f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'"
             )
         told = None if default is None else self.policy.check_reward(default)
         self._book = Book(window=length, default=told, adds=bool(adds), capacity=capacity, remember=remember)
+        self._teller = Teller(self.policy, Span.of(half_life, "half_life", whole=False), self._now())
         self._prepare()
 
     def _prepare(self) -> None:
@@ -155,6 +161,8 @@ class Bandit:
         levels = self.space.given(context, **labels)
         chosen = {} if allowed is None else self.space.allowed(allowed)
         now = self._now()
+        if self._teller.overdue(now):
+            self._apply(now)
         sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
         fresh = [] if sampling is None else self._ring.fresh(sampling)
         with self._lock:
@@ -169,7 +177,7 @@ class Bandit:
             number = self._book.open(drawn.cell, drawn.note, time=now, active=activate)
             self._changes.extend(self._book.expire(time=now))
             named = self.space.labels(drawn.cell)
-        self._apply()
+        self._apply(now)
         given = {self.space.modes[mode]: named.pop(self.space.modes[mode]) for mode in self.space.context}
         return Decision(number, named, given, drawn.propensity, drawn.by, type(self.policy).__name__, now)
 
@@ -323,8 +331,9 @@ class Bandit:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything as plain data: arrays, numbers, text, and dicts and lists of them."""
+        now = self._now()
         with self._applying, self._lock:
-            self._drain()
+            self._drain(now)
             window = self._book.window
             return {
                 "space": self.space.state(),
@@ -333,12 +342,13 @@ class Bandit:
                 "ring": self._ring.size,
                 "shares": [[_written(one) for one in part] for part in self._shares[:3]],
                 "holdout": self._shares.holdout,
-                "window": None if window is None else [window.length, window.rounds],
+                "window": None if window is None else list(window),
                 "default": self._book.default,
                 "adds": self._book.adds,
                 "capacity": self._book.capacity,
                 "remember": self._book.remember,
                 "book": self._book.state(),
+                "teller": self._teller.state(),
             }
 
     @classmethod
@@ -377,14 +387,15 @@ class Bandit:
             self = cls(space, policy, ring=state["ring"], clock=clock)
             shares = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state["shares"]]
             self._shares = Shares(shares[0], shares[1], shares[2], float(state["holdout"]))
-            window = state["window"]
             self._book = Book(
-                window=None if window is None else Window(float(window[0]), bool(window[1])),
+                window=Span.written(state["window"]),
                 default=None if state["default"] is None else policy.check_reward(state["default"]),
                 adds=bool(state["adds"]),
                 capacity=state["capacity"],
                 remember=state["remember"],
             ).restore(state["book"], space.shape)
+            if "teller" in state:  # version 1 did not have it
+                self._teller.restore(state["teller"])
             if fresh:
                 policy.reseed(None)
             else:
@@ -418,13 +429,14 @@ class Bandit:
                 refused = error
             if made is not None:
                 self._changes.append(made)
-        self._apply()
+        self._apply(now)
         if refused is not None:
             raise refused
 
     def _start(self, past: warm.Past, fixed: Any, unknown: warm.Unknown, weight: float) -> warm.WarmStart:
+        now = self._now()
         with self._applying:
-            self._drain()
+            self._drain(now)
             with self._lock:
                 self._sync()
                 ledger, start = warm.plan(self.space, self.policy, past, fixed=fixed, unknown=unknown, weight=weight)
@@ -436,19 +448,21 @@ class Bandit:
             self.policy.tell_ledger(ledger)
         return start
 
-    def _apply(self) -> None:
-        """Hand changes to the policy, in their order."""
-        if self._changes:
+    def _apply(self, now: float) -> None:
+        """Let the past fade if that is due, and hand changes to the policy, in their order."""
+        if self._changes or self._teller.overdue(now):
             with self._applying:
-                self._drain()
+                self._drain(now)
 
-    def _drain(self) -> None:
+    def _drain(self, now: float) -> None:
+        self._teller.fade(now)
         while self._changes:
-            cell, old, new, note = self._changes.popleft()
-            if old is None:
-                self.policy.tell(cell, new, note)
-            else:
-                self.policy.correct(cell, old, new, note)
+            change = self._changes.popleft()
+            try:
+                self._teller.tell(change, now)
+            except ValueError:  # the policy's past was changed by other hands
+                self._book.revert(change)
+                raise
 
     def _sync(self) -> None:
         """Follow what has changed in the space: let the policy grow, and forget what was kept of requests."""

@@ -286,6 +286,13 @@ def is_finite(value: Any) -> bool:
         return False
 
 
+def check_weight(value: Any, name: str = "weight") -> float:
+    """Return what is left of a reward that has faded, if it is above 0 and at most 1."""
+    if isinstance(value, bool) or not is_finite(value) or not 0 < value <= 1:
+        raise ValueError(f"{name} is {value!r}; it must be above 0 and at most 1 (1 forgets nothing)")
+    return float(value)
+
+
 def check_positive(value: Any, name: str) -> float:
     """Return a hyper-parameter as a finite float above 0."""
     if isinstance(value, bool) or not is_finite(value) or value <= 0:

@@ -7,21 +7,19 @@ the last closed ones up to another, so that its memory is bounded; of older ones
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.checks import Cell, check_array, check_cells, check_count, is_finite
+from tensorbandits.checks import Cell, check_array, check_cells, check_count
+from tensorbandits.spans import Span
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
 INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
-_WINDOW = "give a duration, such as timedelta(minutes=10) or '10 min', or a whole number of rounds"
 
 
 class UnknownDecisionError(LookupError):
@@ -40,54 +38,30 @@ class ClosedDecisionError(ValueError):
     """The decision has another reward already, or one that cannot be taken back."""
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Change:
     """What a ledger has to do: record ``new`` for a cell, or replace ``old`` by it; and the note of the decision."""
 
     cell: Cell
     old: float | None
     new: float
     note: Any
+    record: Record | None = field(default=None, compare=False, repr=False)
+    state: str = field(default=OPEN, compare=False, repr=False)  # of the decision before
 
 
-class Window(NamedTuple):
-    """How long a decision waits for its reward, in seconds or in rounds.
+class Record:
+    """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state.
 
-    >>> Window.of("10 min"), Window.of(500)
-    (Window(length=600.0, rounds=False), Window(length=500.0, rounds=True))
+    Whoever tells a policy the reward writes here when that was: the number of the reward, and the era of fading.
     """
 
-    length: float
-    rounds: bool
-
-    @classmethod
-    def of(cls, value: Any) -> Window | None:
-        """Return a caller's window; ``None`` if decisions wait for ever."""
-        if value is None:
-            return None
-        if isinstance(value, timedelta):
-            length, rounds = value.total_seconds(), False
-        elif isinstance(value, str):
-            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])[a-z]*\s*", value.lower())
-            if match is None:
-                raise ValueError(f"window is {value!r}; {_WINDOW}")
-            length, rounds = float(match[1]) * _UNITS[match[2]], False
-        elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            length, rounds = float(value), True
-        else:
-            raise TypeError(f"window is {value!r}; {_WINDOW}")
-        if not is_finite(length) or length <= 0:
-            raise ValueError(f"window is {value!r}, which leaves no time; {_WINDOW}")
-        return cls(length, rounds)
-
-
-class _Record:
-    """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state."""
-
-    __slots__ = ("cell", "due", "note", "reward", "state")
+    __slots__ = ("cell", "due", "era", "note", "number", "reward", "state")
 
     def __init__(self, cell: Cell, note: Any, due: float, state: str) -> None:
         self.cell, self.note, self.due, self.state = cell, note, due, state
         self.reward: float | None = None
+        self.number, self.era = 0, 0
 
 
 class Book:
@@ -101,7 +75,7 @@ class Book:
     capacity : decisions that may wait at once; beyond, the oldest is closed as if its window had ended.
     remember : closed decisions that are kept, so that what is told twice is noticed and what was wrong can be amended.
 
-    >>> book = Book(window=Window.of("10 min"), default=0.0)
+    >>> book = Book(window=Span.of("10 min", "window"), default=0.0)
     >>> one = book.open((0, 1), time=0.0)
     >>> book.expire(time=700.0)
     [Change(cell=(0, 1), old=None, new=0.0, note=None)]
@@ -114,7 +88,7 @@ class Book:
     def __init__(
         self,
         *,
-        window: Window | None = None,
+        window: Span | None = None,
         default: float | None = None,
         adds: bool = False,
         capacity: int = 1_000_000,
@@ -124,9 +98,9 @@ class Book:
         self.capacity = check_count(capacity, "capacity")
         self.remember = check_count(remember, "remember", 0)
         self.rounds = 0  # decisions that became active so far
-        self._inactive: dict[str, _Record] = {}
-        self._open: dict[str, _Record] = {}  # in order of their windows' ends
-        self._closed: dict[str, _Record] = {}  # in order of the last change
+        self._inactive: dict[str, Record] = {}
+        self._open: dict[str, Record] = {}  # in order of their windows' ends
+        self._closed: dict[str, Record] = {}  # in order of the last change
         self._cells: dict[Cell, Cell] = {}  # one tuple for all decisions of a cell
         self._issued: dict[str, int] = {}  # by the token that ids start with
         self.renew()
@@ -147,14 +121,14 @@ class Book:
         number = f"{self._token}-{serial}"
         if len(self._cells) > self.capacity:
             self._cells.clear()
-        record = _Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE)
+        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE)
         if active:
             self._activate(number, record, time)
         else:
             self._inactive[number] = record
         return number
 
-    def _activate(self, number: str, record: _Record, time: float) -> None:
+    def _activate(self, number: str, record: Record, time: float) -> None:
         self.rounds += 1
         record.state = OPEN
         if self.window is not None:
@@ -206,10 +180,10 @@ class Book:
                 f"decision {number!r} has the reward {before:g} already, and {value:g} is told now; to replace it, use "
                 "amend=True" + (", to add to it, add=True" if self.adds else "")
             )
-        old, record.reward = record.reward, value
+        (old, state), record.reward = (record.reward, record.state), value
         if value != before or record.state != REWARDED:
             self._close(number, record, REWARDED)
-        return None if value == old else Change(record.cell, old, value, record.note)
+        return None if value == old else Change(record.cell, old, value, record.note, record, state)
 
     def expire(self, *, time: float) -> list[Change]:
         """Close the decisions whose window has ended, and those that are too many; return what that changes."""
@@ -222,13 +196,13 @@ class Book:
             self._close(number, record, TIMED_OUT)
             if self.default is not None:
                 record.reward = self.default
-                changes.append(Change(record.cell, None, self.default, record.note))
+                changes.append(Change(record.cell, None, self.default, record.note, record))
         while len(self._inactive) > self.capacity:
             number, record = next(iter(self._inactive.items()))
             self._close(number, record, CANCELLED)
         return changes
 
-    def _close(self, number: str, record: _Record, state: str) -> None:
+    def _close(self, number: str, record: Record, state: str) -> None:
         for held in (self._inactive, self._open, self._closed):
             held.pop(number, None)
         record.state = state
@@ -244,7 +218,12 @@ class Book:
         """Return the reward of a decision, or its default once that was told; ``None`` while there is none."""
         return self._find(number).reward
 
-    def _find(self, number: Any) -> _Record:
+    def revert(self, change: Change) -> None:
+        """Let a decision have the reward that it had before a change that was refused."""
+        if change.record is not None and change.record.reward == change.new:
+            change.record.reward, change.record.state = change.old, change.state
+
+    def _find(self, number: Any) -> Record:
         if not isinstance(number, str):
             raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
         for held in (self._open, self._inactive, self._closed):
@@ -263,7 +242,7 @@ class Book:
 
     # Saving and making again.
 
-    def _all(self) -> Iterator[tuple[str, _Record]]:
+    def _all(self) -> Iterator[tuple[str, Record]]:
         return chain(self._inactive.items(), self._open.items(), self._closed.items())
 
     def state(self) -> dict[str, Any]:
@@ -282,6 +261,8 @@ class Book:
             "due": np.array([record.due for record in records]),
             "told": np.array([record.reward is not None for record in records], dtype=np.int64),
             "rewards": np.array([record.reward or 0.0 for record in records]),
+            "numbers": np.array([record.number for record in records], dtype=np.int64),
+            "eras": np.array([record.era for record in records], dtype=np.int64),
             "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
         }
 
@@ -295,11 +276,16 @@ class Book:
         states, told = (check_array(state[name], name, (count,), integers=True) for name in ("states", "told"))
         due, rewards = (check_array(state[name], name, (count,)) for name in ("due", "rewards"))
         ids = check_array(ids, "ids", (count, 2), integers=True)
-        rows = zip(ids.tolist(), cells.tolist(), states.tolist(), due.tolist(), told.tolist(), rewards, strict=True)
-        for at, ((token, serial), cell, code, end, has, reward) in enumerate(rows):
+        when = [  # states did not always have it
+            check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
+            for name in ("numbers", "eras")
+        ]
+        columns = (ids, cells, states, due, told, rewards)
+        rows = zip(*(column.tolist() for column in columns), *when, strict=True)
+        for at, ((token, serial), cell, code, end, has, reward, number, era) in enumerate(rows):
             name = _STATES[check_count(code, "a state", 0)]
-            record = _Record(self._cells.setdefault(tuple(cell), tuple(cell)), state["notes"].get(str(at)), end, name)
-            record.reward = float(reward) if has else None
+            record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), state["notes"].get(str(at)), end, name)
+            record.reward, record.number, record.era = float(reward) if has else None, int(number), int(era)
             held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
             held[f"{tokens[check_count(token, 'a token', 0)]}-{check_count(serial, 'a serial', 0)}"] = record
         self.renew()

@@ -31,7 +31,7 @@ from tensorbandits.checks import (
     check_reward,
     check_rewards,
     check_shape,
-    is_finite,
+    check_weight,
 )
 
 _DENSE_LIMIT = 10**8
@@ -142,29 +142,36 @@ class Ledger:
         self._received += trials
         self._version += 1
 
-    def replace(self, cell: Sequence[int], old: float, new: float) -> None:
+    def replace(self, cell: Sequence[int], old: float, new: float, weight: float = 1.0) -> None:
         """Put another reward in the place of one that was told: sums and squares change, counts do not.
 
-        A cell that holds no such reward, as far as its sums tell, is refused, and so is one whose reward has faded.
+        ``weight`` is what the reward still counts for, if it has faded. A cell that holds no such reward of such a
+        weight, as far as its sums tell, is refused.
 
         >>> ledger = Ledger((2, 3)); ledger.add([(0, 1), (0, 1)], [0.0, 2.0])
         >>> ledger.replace((0, 1), 0.0, 4.0)
         >>> ledger[0, 1]
         Entry(cell=(0, 1), rounds=2.0, total=6.0, squares=20.0)
+        >>> ledger.fade(0.5); ledger.replace((0, 1), 4.0, 8.0, weight=0.5)
+        >>> ledger[0, 1]
+        Entry(cell=(0, 1), rounds=1.0, total=5.0, squares=34.0)
         """
+        check_weight(weight)
         key, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
         at = self._position.get(key)
         N, Y, Q, E, a = self._sums[:, at].tolist() if at is not None else (0.0,) * 5
-        Y, Q = Y + (after - before), Q + (after * after - before * before)
+        Y, Q = Y + weight * (after - before), Q + weight * (after * after - before * before)
         about = (before - a) ** 2
-        E = E + ((after - a) ** 2 - about)
+        E = E + weight * ((after - a) ** 2 - about)
         # Sums of squares about the mean are never below 0, and 0 for one reward, as far as rounding lets them.
         slack = _ROUNDING * N * (abs(E) + about) + _EPSILON * abs(Y) * (abs(Y - a * N) + _EPSILON * abs(Y))
         spread = N * E - (Y - a * N) ** 2
-        if N < 1.0 or spread < -slack or (N == 1.0 and spread > slack):
+        alone = abs(N - weight) <= _ROUNDING * weight
+        if at is None or (weight > N and not alone) or spread < -slack or (alone and spread > slack):
+            still = "in full" if weight == 1.0 else f"for {weight:.4g}"
             raise ValueError(
-                f"cell {key} holds no reward of {before:g} that still counts in full; replace a reward that was told, "
-                "before it fades"
+                f"cell {key} holds no reward of {before:g} that still counts {still}; replace a reward that was told, "
+                "and give the weight that fading has left of it"
             )
         self._sums[:_A, at] = N, Y, Q, max(E, 0.0)
         self._version += 1
@@ -202,8 +209,7 @@ class Ledger:
         >>> ledger[1,].rounds, ledger[1,].total, ledger.rounds
         (1.5, 3.0, 1.5)
         """
-        if isinstance(factor, bool) or not is_finite(factor) or not 0 < factor <= 1:
-            raise ValueError(f"factor is {factor!r}; it must be above 0 and at most 1 (1 forgets nothing)")
+        check_weight(factor, "factor")
         n = len(self._position)
         sums = self._sums[:_A, :n]
         self._fadings += 1

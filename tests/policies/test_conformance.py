@@ -21,12 +21,12 @@ CASES = [
     Case("thompson", unanswered=10_000, draws=16),
     Case("ensemble", unanswered=50_000, ensemble_size=8),
     # It keeps to the arms that are still active, and shrinks estimates towards 0.
-    Case("elimination", centred=False, maximises=False, patient=False, forgets=False, unanswered=50_000),
+    Case("elimination", centred=False, maximises=False, patient=False, unanswered=50_000),
     # It learns from its few uniform rounds only.
-    Case("epoch-greedy", learns_from_logs=False, rounds=3000, share=0.5),
+    Case("epoch-greedy", rounds=3000, share=0.5),
     Case("ucb", scale_free=False, unanswered=50_000),
     # With c_0 = 0.5 it would explore 3 of 12 cells, and lock onto the best of those on a bad day.
-    Case("estr", centred=False, patient=False, forgets=False, share=0.5, unanswered=50_000, c_0=3.0),
+    Case("estr", centred=False, patient=False, share=0.5, unanswered=50_000, c_0=3.0),
     Case(
         tb.ApproximateThompsonSampling,
         name="own-oracle",
@@ -72,7 +72,7 @@ class Careless(tb.VectorizedUCB):
     def _choose(self, query, rng):
         return (0,) * len(self.shape)
 
-    def _correct(self, cell, old, new, note):
+    def _correct(self, cell, old, new, note, weight):
         pass
 
     def _best(self, query):

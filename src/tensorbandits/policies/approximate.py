@@ -149,7 +149,7 @@ class ApproximateThompsonSampling(Policy):
     def _observe_ledger(self, ledger: Ledger) -> None:
         self._draws = {}
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
         self._draws = {}
 
     def _fade(self, factor: float) -> None:

@@ -35,7 +35,7 @@ from tensorbandits.checks import (
     check_rewards,
     check_seed,
     check_shape,
-    is_finite,
+    check_weight,
     is_sequence,
 )
 from tensorbandits.ledger import Ledger
@@ -70,6 +70,8 @@ class Policy(ABC):
     """
 
     learns: ClassVar[bool] = False  # whether learning is apart from deciding
+    forgets: ClassVar[bool] = True  # whether it follows means that change, while the past fades
+    takes_logs: ClassVar[bool] = True  # whether it learns from rewards of cells that it did not choose
     deterministic: ClassVar[bool] = False  # whether a decision follows from what was told and asked, without chance
     state_version: ClassVar[int] = 1  # of what `_state` returns
     older_versions: ClassVar[tuple[int, ...]] = ()  # that `_upgraded` reads
@@ -134,10 +136,10 @@ class Policy(ABC):
         for entry in ledger:
             self._observe(entry.cell, entry.rounds, entry.total, None)
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:  # noqa: B027
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:  # noqa: B027
         """Take note that one reward of a cell is another one; the ledger already holds it instead.
 
-        ``note`` is that of the decision, if one is known.
+        ``note`` is that of the decision, if one is known; ``weight`` is what fading has left of the reward.
         """
 
     def _check_reward(self, reward: float) -> None:  # noqa: B027
@@ -286,11 +288,12 @@ class Policy(ABC):
             return
         self._turns.submit(self._take, valid, self.check_reward(reward), note)
 
-    def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None) -> None:
+    def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None, *, weight: float = 1.0) -> None:
         """Replace a reward that was told by another, as if that had been told; ``note`` is that of the decision.
 
         What was decided and learned from the old one meanwhile stays, and is learned over. A reward that was never
-        told is refused, as far as the sums of its cell tell, and so is one that has faded.
+        told is refused, as far as the sums of its cell tell. Of one that has faded, ``weight`` is what it still counts
+        for: the product of all factors since.
 
         >>> from tensorbandits import VectorizedUCB
         >>> policy = VectorizedUCB((2, 3))
@@ -304,8 +307,8 @@ class Policy(ABC):
         valid, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
         self._check_reward(after)
         with self._turns.frozen():  # all that was told before is taken in then
-            self._ledger.replace(valid, before, after)
-            self._correct(valid, before, after, note)
+            self._ledger.replace(valid, before, after, weight)
+            self._correct(valid, before, after, note, weight)
 
     def check_reward(self, reward: Any) -> float:
         """Return a reward as a number, if it can be one here; else say what can."""
@@ -367,9 +370,16 @@ class Policy(ABC):
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count ``factor`` times what they did; see :meth:`Ledger.fade`."""
-        if isinstance(factor, bool) or not is_finite(factor) or not 0 < factor <= 1:
-            raise ValueError(f"factor is {factor!r}; it must be above 0 and at most 1 (1 forgets nothing)")
-        self._turns.submit(self._fade_all, float(factor))
+        self._turns.submit(self._fade_all, check_weight(factor, "factor"))
+
+    def keeps(self) -> str | None:
+        """Return why a past that fades would not be forgotten, or ``None``."""
+        kind = type(self)
+        holds_more = kind._observe is not Policy._observe or kind._observe_ledger is not Policy._observe_ledger
+        if kind.forgets and (kind._fade is not Policy._fade or not holds_more):
+            return None
+        why = "plans its exploration once" if not kind.forgets else "does not say how what it observed fades (_fade)"
+        return f"{kind.__name__} {why}; use TensorThompsonSampling, or another policy that follows means that change"
 
     def grow(self, mode: int, count: int = 1) -> None:
         """Give a mode more levels, after those that it has; what was learned of the others stays.

@@ -102,6 +102,8 @@ class TensorElimination(Policy):
     (1, 2, 3)
     """
 
+    forgets = False
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -246,12 +248,12 @@ class TensorElimination(Policy):
             self._pending[arm] -= 1
             self._exploration.record(tuple(cell[j] for j in self._modes), total / count, self._tries / self._drawn)
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
         arm = int(np.ravel_multi_index(cell, self.shape))
         if self._ridge is None:
-            self._exploration.correct(tuple(cell[j] for j in self._modes), old, new)
+            self._exploration.correct(tuple(cell[j] for j in self._modes), old, new, weight)
         elif self._told[0, arm] > 0.0:
-            self._told[1, arm] += new - old
+            self._told[1, arm] += weight * (new - old)
 
     def _fade(self, factor: float) -> None:
         self._exploration.fade(factor)

@@ -67,6 +67,7 @@ class TensorEpochGreedy(Policy):
     """
 
     learns = True
+    takes_logs = False
 
     def __init__(
         self,
@@ -157,13 +158,13 @@ class TensorEpochGreedy(Policy):
         self._exploration.record(cell, reward, float(note))
         self._fit = None
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
         if note == _GREEDY:
             return
-        self._exploration.correct(cell, old, new)
+        self._exploration.correct(cell, old, new, weight)
         for half in self._halves:  # which of them had it does not matter where both could have
             with contextlib.suppress(ValueError):
-                half.replace(cell, old, new)
+                half.replace(cell, old, new, weight)
                 break
         self._fit = None
 

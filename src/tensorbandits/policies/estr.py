@@ -75,6 +75,7 @@ class MatricizedESTR(Policy):
     (3, 2, 4)
     """
 
+    forgets = False
     deterministic = True
 
     def __init__(
@@ -220,9 +221,10 @@ class MatricizedESTR(Policy):
         if self._stage_2 is not None:
             self._stage_2.update(*self._entry(cell), count, total / count)
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
         if self._stage_2 is not None:
-            self._stage_2.shift(*self._entry(cell), new - old)
+            # Stage 2 counts what it was started from as of then, and what came since in full.
+            self._stage_2.shift(*self._entry(cell), min(weight / self._kept, 1.0) * (new - old))
 
     def _fade(self, factor: float) -> None:
         """Stage 2 is started anew, at the next decision, whenever its past has lost a tenth of its weight."""

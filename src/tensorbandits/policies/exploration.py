@@ -80,10 +80,10 @@ class Exploration:
         self.ledger.record(cell, reward)
         self.tries += tries
 
-    def correct(self, cell: Cell, old: float, new: float) -> None:
+    def correct(self, cell: Cell, old: float, new: float, weight: float) -> None:
         """Replace a reward by another, if it was one of a uniform round."""
         with contextlib.suppress(ValueError):  # it was not
-            self.ledger.replace(cell, old, new)
+            self.ledger.replace(cell, old, new, weight)
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count less."""

@@ -40,7 +40,8 @@ _NEW = 30.0  # rewards of a cell, after which the next says half as much of whic
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
 _DRAWS = 8  # over which shares of rewards are averaged
-_MANY = 1.1  # times as many rewards make earlier draws obsolete
+_MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
+_FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
 
@@ -64,6 +65,7 @@ class GibbsOracle:
         self.samplers = self._start(shape, candidates)
         self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
+        self.log_faded = 0.0  # and how much had faded then
         self.worth = 1.0  # rewards that say as much as one normal one
         self._anew = False  # whether every draw is a new one
 
@@ -100,15 +102,22 @@ class GibbsOracle:
             sampler.score += new * sampler.log_score(cell, count, total, variance)
         self._level_scores()
 
-    def correct(self, cell: Cell, old: float, new: float, ledger: Ledger) -> None:
+    def correct(self, cell: Cell, old: float, new: float, ledger: Ledger, weight: float = 1.0) -> None:
         """Score the structures by another reward than they were scored by, as their draws predict both now."""
         if not self._judges:
             return
         variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
-        share = self._news(cell, 1.0, ledger)
+        share = weight * self._news(cell, 1.0, ledger)
         for sampler in self.samplers:
             before, after = (sampler.log_score(cell, 1.0, reward, variance) for reward in (old, new))
             sampler.score += share * (after - before)
+        self._level_scores()
+
+    def fade(self, factor: float) -> None:
+        """Let what rewards said of the structures count less."""
+        for sampler in self.samplers:
+            odds = sampler.candidate.odds
+            sampler.score = odds + factor * (sampler.score - odds)
         self._level_scores()
 
     @property
@@ -136,13 +145,16 @@ class GibbsOracle:
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
         received, chances = ledger.received, self.chances
-        if received > _MANY * self.seen:
+        lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
+        much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
+        news = max(received - self.seen, lost if much else 0.0)
+        if received > _MANY * self.seen or much:
             for sampler in self.samplers:
                 sampler.forget()
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
         share = 1.0 if self._anew else max(self.worth, ledger.rounds / _SETTLED)  # rewards that are worth a sweep
-        known = 0.0 < received < self.seen + share and share > 1.0 and playing.draws >= RECENT
+        known = received > 0.0 and max(news, lost) < share and share > 1.0 and playing.draws >= RECENT
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if known and not (playing.deviates and rng.random() * share < 1.0):
             return playing.recall(ledger, rng)
@@ -156,7 +168,7 @@ class GibbsOracle:
                 self.residual is None and ledger.rounds >= self.worth * _ROUNDS_PER_CELL * math.prod(ledger.shape)
             ):
                 sampler.allow_residual(units)
-        new = math.ceil(max(received - self.seen, 1.0) / share) if received else 0
+        new = math.ceil(max(news, 1.0) / share) if received else 0
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
             wanted = self._per_reward(sampler) * new
             if k != self.playing:  # believed by few, it may lag behind
@@ -166,7 +178,7 @@ class GibbsOracle:
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
         if received > self.seen:
             playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), self._weight(playing, ledger))
-        self.seen = received
+        self.seen, self.log_faded = received, ledger.log_faded
         return playing.model(ledger)
 
     def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
@@ -235,11 +247,13 @@ class GibbsOracle:
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
         samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
-        return {"seen": self.seen, "playing": self.playing, "worth": self.worth, "samplers": samplers}
+        numbers = {"seen": self.seen, "log_faded": self.log_faded, "playing": self.playing, "worth": self.worth}
+        return numbers | {"samplers": samplers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         self.seen = check_array(state["seen"], "seen", ()).item()
+        self.log_faded = check_array(state.get("log_faded", 0.0), "log_faded", ()).item()
         worth = check_array(state.get("worth", 1.0), "worth", ()).item()  # states did not always have it
         self.worth = check_positive(worth, "what a normal reward is worth")
         self.playing = check_level(state["playing"], len(self.samplers), "the structure that drew last")
@@ -359,9 +373,13 @@ class TensorThompsonSampling(ModelSampling):
         super()._observe(cell, count, total, note)
         self.oracle.observe(cell, count, total, self._ledger)
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
-        super()._correct(cell, old, new, note)
-        self.oracle.correct(cell, old, new, self._ledger)
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
+        super()._correct(cell, old, new, note, weight)
+        self.oracle.correct(cell, old, new, self._ledger, weight)
+
+    def _fade(self, factor: float) -> None:
+        super()._fade(factor)
+        self.oracle.fade(factor)
 
     def _observe_ledger(self, ledger: Ledger) -> None:
         for entry in ledger:

@@ -104,8 +104,8 @@ class VectorizedUCB(Policy):
         self._tables[(1, *cell)], self._tables[(2, *cell)] = told, total
         self._bounds[(0, *cell)], self._bounds[(1, *cell)] = total / told, 1.0 / math.sqrt(told)
 
-    def _correct(self, cell: Cell, old: float, new: float, note: Any) -> None:
-        self._observe(cell, 0.0, new - old, note)
+    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
+        self._observe(cell, 0.0, weight * (new - old), note)
 
     def _fade(self, factor: float) -> None:
         self._tables[1:] *= np.where(self._tables[1] > _LEAST, factor, 1.0)

@@ -34,7 +34,7 @@ class Skipped(Exception):  # noqa: N818  (nothing went wrong)
 class Case:
     """How to make a policy for any problem, and what it promises.
 
-    What it takes (context, rank, horizon) and whether it grows is read off its class. What cannot be read off:
+    What it takes (context, rank, horizon), whether it grows and forgets is read off its class. What cannot be read off:
 
     Parameters
     ----------
@@ -44,9 +44,8 @@ class Case:
     scale_free : whether the unit of rewards changes nothing.
     maximises : whether ``best`` has the largest estimate of all allowed cells. ``None`` takes it that every policy does
         but those that sample, of which decisions are compared with the draw that they are made from.
-    learns_from_logs : whether it learns from rewards that it has not asked for.
+    learns_from_logs : whether it learns from rewards that it has not asked for. ``None`` takes what its class says.
     patient : whether it learns as well when rewards come long after the asks, or most of them never.
-    forgets : whether, with a past that fades, it follows means that change.
     rounds : rounds after which it knows a good cell of an easy problem with 12 cells.
     share : what it then earns on average, as a share of what the best cell pays.
     threaded : rounds of each of four threads.
@@ -66,9 +65,8 @@ class Case:
         centred: bool = True,
         scale_free: bool = True,
         maximises: bool | None = None,
-        learns_from_logs: bool = True,
+        learns_from_logs: bool | None = None,
         patient: bool = True,
-        forgets: bool = True,
         rounds: int = 600,
         share: float = 0.7,
         threaded: int = 2000,
@@ -81,7 +79,8 @@ class Case:
         self.name = name or self.record.name
         self.centred, self.scale_free = centred, scale_free
         self.maximises = not self.samples if maximises is None else maximises
-        self.learns_from_logs, self.patient, self.forgets = learns_from_logs, patient, forgets
+        self.learns_from_logs = self.kind.takes_logs if learns_from_logs is None else learns_from_logs
+        self.patient = patient
         self.rounds, self.share, self.threaded, self.unanswered = rounds, share, threaded, unanswered
         self.settings = settings
 
@@ -92,6 +91,11 @@ class Case:
     def takes_context(self) -> bool:
         """Whether modes may be given rather than decided."""
         return self.record.context
+
+    @property
+    def forgets(self) -> bool:
+        """Whether, with a past that fades, the policy follows means that change."""
+        return bool(self.kind.forgets)
 
     @property
     def grows(self) -> bool:
