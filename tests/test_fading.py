@@ -158,7 +158,7 @@ def test_a_clock_that_jumps_ahead_leaves_next_to_nothing_but_no_zero():
 def test_thompson_sampling_believes_less_after_a_long_silence():
     """No reward comes, but time passes: what was settled is less so, though there are enough rewards to keep draws."""
     now = 0.0
-    one = bandit("thompson", rank=1, half_life="10 s", ring=2, clock=lambda: now)
+    one = bandit("thompson", rank=1, residual=False, half_life="10 s", ring=2, clock=lambda: now)
     rng = np.random.default_rng(0)
     log = tb.Ledger(one.policy.shape)
     cells = rng.integers([2, 3, 2], size=(400_000, 3))

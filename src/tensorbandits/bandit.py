@@ -265,7 +265,7 @@ class Bandit:
         if not isinstance(other, Bandit) or other is self:
             raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
         with other._applying:
-            other._drain()
+            other._drain(other._now())
             past = warm.Past(dict(zip(other.space.modes, other.space.levels, strict=True)), other.policy.copy_ledger())
         return self._start(past, fixed, unknown, weight)
 
