@@ -37,7 +37,7 @@ Part = tuple[Mapping[str, Label], float]
 _VERSION = 2  # of a saved bandit
 _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
-    *("window", "default", "adds", "capacity", "remember", "book"),
+    *("window", "default", "adds", "capacity", "remember", "book", "teller"),
 )
 _SALT = 0xBA4D17
 _REQUESTS = 1024  # requests of which best arms are kept
@@ -371,7 +371,8 @@ class Bandit:
                 f"{path} holds a {saved.kind!r} of version {saved.version}, not a bandit of version {_VERSION}; give a "
                 "file that a bandit's save wrote, with this or an older release"
             )
-        return cls.from_state_dict(saved.state, fresh=fresh, clock=clock, **code)
+        state = saved.state if saved.version > 1 else {**saved.state, "teller": None}  # which was not there yet
+        return cls.from_state_dict(state, fresh=fresh, clock=clock, **code)
 
     @classmethod
     def from_state_dict(
@@ -394,7 +395,7 @@ class Bandit:
                 capacity=state["capacity"],
                 remember=state["remember"],
             ).restore(state["book"], space.shape)
-            if "teller" in state:  # version 1 did not have it
+            if state["teller"] is not None:
                 self._teller.restore(state["teller"])
             if fresh:
                 policy.reseed(None)

@@ -204,6 +204,8 @@ class _Compared:
         both, (n0, y0, n1, y1) = self._sums(split)
         if mode is not None:
             both = both[self.cells[both, mode] == level]
+        if not len(both):  # where nothing is news, the best may be a level that says nothing
+            return math.nan, math.nan, 0
         weights = n0[both] * n1[both] / (n0[both] + n1[both])
         before, after = (float(np.average(y[both] / n[both], weights=weights)) for n, y in ((n0, y0), (n1, y1)))
         return before, after, len(both)
