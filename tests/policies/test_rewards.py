@@ -190,3 +190,10 @@ def test_what_is_believed_of_rare_clicks_told_at_once_has_left_the_prior():
     rates = RATES[tuple(cells.T)] / 200
     policy.tell_many(cells, np.round(rates * 10**6), trials=np.full(len(cells), 10**6))
     np.testing.assert_allclose(policy.estimate(cells), rates, rtol=0.3)
+
+
+@pytest.mark.parametrize("reward", ["gaussian", "bernoulli", "count"])
+def test_before_any_reward_is_told_different_cells_are_tried(reward):
+    """Rewards may be late by many decisions; were all of them for one cell, the first would say little."""
+    policy = tb.TensorThompsonSampling((4, 5), reward=reward, seed=0)
+    assert len({policy.ask() for _ in range(40)}) > 8

@@ -132,8 +132,8 @@ class Sampler:
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
 
-    def start(self, units: Units, rng: np.random.Generator) -> Chain:
-        """Return a chain drawn from the prior, or from its middle where it could not come back from far out."""
+    def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> Chain:
+        """Return a chain drawn from the prior; if it will sweep, from its middle where it could not come back."""
         structure, rank, decay, *_ = self.candidate
         chain = Chain.from_prior(
             *(self.shape, rank, units, rng),
@@ -142,11 +142,11 @@ class Sampler:
             decay=decay,
             residual=self.deviates,  # as neighbours on the ladder exchange their states
         )
-        return chain.calm(units) if self._likelihood.augmented else chain
+        return chain.calm(units) if self._likelihood.augmented and sweeps else chain
 
-    def begin(self, units: Units, rng: np.random.Generator) -> None:
+    def begin(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> None:
         """Start from the prior."""
-        self.chain = self.start(units, rng)
+        self.chain = self.start(units, rng, sweeps=sweeps)
         self.forget()
 
     def outgrow(self, rewards: float, units: Units, rng: np.random.Generator) -> bool:

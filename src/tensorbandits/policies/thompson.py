@@ -161,7 +161,7 @@ class GibbsOracle:
         units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
         for sampler in self.samplers:
             if sampler.chain is None or not self.seen:
-                sampler.begin(units, rng)
+                sampler.begin(units, rng, sweeps=received > 0.0)
             elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
                 self._sweep(sampler, ledger, units, rng, self.max_sweeps)
             if self.residual or (
