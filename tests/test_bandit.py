@@ -475,3 +475,17 @@ def test_any_thread_may_use_a_bandit(policy):
     one.expire()
     assert totals(one) == {cell: (float(len(told)), sum(told)) for cell, told in expected.items()}
     assert len({decision.id for decision in extra}) == 11
+
+
+def test_the_reward_of_a_decision_is_what_it_is_now():
+    now = [0.0]
+    bandit = tb.Bandit(tb.Space({"offer": ["a", "b"]}), "ucb", window="1 min", default=0, seed=0, clock=lambda: now[0])
+    first, second = bandit.ask(), bandit.ask()
+    assert bandit.reward(first) is None
+    bandit.tell(first, 2.5)
+    now[0] = 90.0
+    assert (bandit.reward(first), bandit.reward(second.id)) == (2.5, 0.0)
+    bandit.tell(second, 1)
+    assert bandit.reward(second) == 1.0
+    with pytest.raises(LookupError, match="no decision has the id"):
+        bandit.reward("x-1")

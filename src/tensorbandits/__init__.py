@@ -28,6 +28,7 @@ from tensorbandits.policies import (
 )
 from tensorbandits.policies.registry import register
 from tensorbandits.sim import (
+    Audience,
     Comparison,
     PaperWorld,
     PolicyRecipe,
@@ -47,6 +48,7 @@ __version__ = version("tensorbandits")
 __all__ = [
     "Allowed",
     "ApproximateThompsonSampling",
+    "Audience",
     "Bandit",
     "Choice",
     "Comparison",

@@ -275,6 +275,12 @@ class Bandit:
         with self._lock:
             return self._book.status(_id(decision))
 
+    def reward(self, decision: str | Decision) -> float | None:
+        """Return the reward of a decision as it is now, the default after its window, or ``None`` if it has none."""
+        self.expire()
+        with self._lock:
+            return self._book.reward(_id(decision))
+
     @property
     def waiting(self) -> int:
         """How many decisions wait for a reward or for being shown."""

@@ -1,5 +1,6 @@
 """Simulation: environments, the one round loop, replications side by side, their figures."""
 
+from tensorbandits.sim.audience import Audience
 from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, run_job, run_jobs
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
 from tensorbandits.sim.log_world import LogEnvironment, World
@@ -9,6 +10,7 @@ from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 from tensorbandits.sim.where import Where
 
 __all__ = [
+    "Audience",
     "Comparison",
     "Job",
     "LogEnvironment",
