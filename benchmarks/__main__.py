@@ -17,12 +17,14 @@ from rich.markdown import Markdown
 
 from benchmarks import (
     against,
+    application,
     beds,
     beside,
     calibration,
     claims,
     evaluation,
     exploration,
+    feedback,
     logs,
     regret,
     rounds,
@@ -48,11 +50,20 @@ SUITES: dict[str, ModuleType] = {
         exploration,
         calibration,
         evaluation,
+        feedback,
+        application,
         studies,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
-WHEN_NAMED = (beds, exploration, calibration, evaluation)  # suites of many hours, or that need no repeating
+WHEN_NAMED = (
+    beds,
+    exploration,
+    calibration,
+    evaluation,
+    feedback,
+    application,
+)  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
@@ -60,7 +71,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, calibration, evaluation),
+    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback),
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
@@ -106,7 +117,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration and evaluation run only when they are named, the first three for hours.
+    The suites beds, exploration, calibration, evaluation, feedback and application run only when they are named, the
+    first three for hours.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, deciding, regret, studies
+from benchmarks import against, application, deciding, feedback, regret, studies
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -181,3 +181,19 @@ def test_lucky_cells_are_best_of_all_unless_they_are_steadied():
     found = studies.measure({"task": "lucky", "seed": 5})
     assert (found["raw"], found["raw best"]) == (4, 1.0)
     assert found["steadied"] == 0
+
+
+def test_feedback_in_every_way_leaves_the_ledger_that_it_should(tmp_path):
+    result = run("feedback", "--quick", "--jobs", "1", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    groups = json.loads((tmp_path / "results.json").read_text())["feedback"]["groups"]
+    assert set(groups) == set(feedback.WAYS)
+    for way, (only,) in groups.items():
+        assert only["exact"], way
+        assert 0 < only["earned"] < only["possible"]
+
+
+def test_a_bandit_is_timed_beside_its_policy_and_its_open_decisions_are_weighed():
+    timed = application.measure({"case": "normal rewards, rank 2", "slices": 2, "rounds": 5})
+    assert all(len(timed[name]) == 2 and min(timed[name]) > 0 for name in ("policy", "bandit"))
+    assert application.measure({"case": "open decisions", "count": 50})["count"] == 50
