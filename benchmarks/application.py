@@ -1,4 +1,4 @@
-"""Suite ``application``: what names, ids and known chances cost beside the bare policy, and how much memory open ids take."""
+"""Suite ``application``: what names, ids and known chances cost beside the policy, and what open decisions take."""
 
 from __future__ import annotations
 

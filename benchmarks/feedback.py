@@ -1,7 +1,7 @@
 """Suite ``feedback``: a bandit whose rewards come late, in batches, shuffled, twice or never, beside a perfect world.
 
-Each way of feedback plays the same simulated campaigns. After the last decision all windows are let end; then the ledger
-of the policy must be that of the distinct rewards plus the defaults of those that got lost, entry by entry.
+Each way of feedback plays the same simulated campaigns. After the last decision all windows are let end; then the
+ledger of the policy must be that of the distinct rewards plus the defaults of those that got lost, entry by entry.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ def section(store: Store, options: Options) -> Findings:
     rounds = plan(options)[0]["rounds"]
     parts: list[Part] = [
         Text(
-            f"Simulated campaigns (8 segments given, 30 offers x 6 channels, {rounds:,} visitors), Thompson sampling told "
-            "that rewards are clicks. The regret is in clicks on average; the share earned is that of what the same policy "
-            "earns when rewards come at once, paired by campaign, with a standard error. The ledger is exact if it holds "
-            "the distinct rewards, and the default of those that were lost, and nothing else."
+            f"Simulated campaigns (8 segments given, 30 offers x 6 channels, {rounds:,} visitors), Thompson sampling "
+            "told that rewards are clicks. The regret is in clicks on average; the share earned is that of what the "
+            "same policy earns when rewards come at once, paired by campaign, with a standard error. The ledger is "
+            "exact if it holds the distinct rewards, and the default of those that were lost, and nothing else."
         ),
         command(NAME, *options.flags),
         Table(["rewards come", "campaigns", "regret", "earned beside at once", "exact ledgers"], rows),
