@@ -26,6 +26,7 @@ class Machine(RuleBasedStateMachine):
             **{"clock": lambda: self.time, "seed": 0},
         )
         self.model = {}  # by id: cell, state, reward, end of the window, era of fading when a reward was first told
+        self.started = []  # of levels that started like another: cell, rewards, their sum, era of fading
         self.added = self.told = 0
 
     @property
@@ -98,11 +99,18 @@ class Machine(RuleBasedStateMachine):
         for listed in self.bandit.space.rules[:1]:
             self.bandit.space.remove_rule(listed)
 
-    @rule()
-    def add_level(self):
-        if self.added < 3:
-            self.bandit.add_level("b", self.added)
-            self.added += 1
+    @rule(like=st.sampled_from([None, "u"]))
+    def add_level(self, like):
+        if self.added == 3:
+            return
+        self.expire()
+        its = {cell: sums for cell, sums in self.expected().items() if cell[2] == 0}
+        self.bandit.add_level("b", self.added, like=like, rewards=None if like is None else 2.0)
+        self.added += 1
+        if like is not None and its:
+            share = min(2.0 / sum(rounds for rounds, _ in its.values()), 1.0)
+            for (s, a, _), (rounds, total) in its.items():
+                self.started.append(((s, a, 1 + self.added), share * rounds, share * total, self.era))
 
     @rule()
     def retire_or_restore(self):
@@ -122,24 +130,31 @@ class Machine(RuleBasedStateMachine):
             self.bandit.save(f"{folder}/bandit.safetensors")
             self.bandit = tb.Bandit.load(f"{folder}/bandit.safetensors", clock=lambda: self.time)
 
+    def expected(self):
+        """What the ledger holds: by cell, the number of rewards and their sum, as far as they still count."""
+        told = [known for known in self.model.values() if known["reward"] is not None]
+        parts = [(known["cell"], 1.0, known["reward"], known["era"]) for known in told]
+        found = {}
+        for cell, count, reward, era in [*parts, *self.started]:
+            weight = 2.0 ** ((era - self.era) / 64)
+            rounds, total = found.get(cell, (0.0, 0.0))
+            found[cell] = (rounds + weight * count, total + weight * reward)
+        return found
+
     @invariant()
     def agrees(self):
         if not hasattr(self, "model"):
             return
         self.bandit.expire()
         self.expire()
-        expected = {}
         for number, known in self.model.items():
             assert self.bandit.status(number) == known["state"]
-            if known["reward"] is not None:
-                weight = 2.0 ** ((known["era"] - self.era) / 64)
-                rounds, total = expected.get(known["cell"], (0.0, 0.0))
-                expected[known["cell"]] = (rounds + weight, total + weight * known["reward"])
+        expected = self.expected()
         ledger = self.bandit.policy.ledger
         assert {entry.cell for entry in ledger} == set(expected)
         for cell, sums in expected.items():
             np.testing.assert_allclose(ledger[cell][1:3], sums, rtol=1e-9, atol=1e-9)
-        assert self.half_life or all(ledger[cell][1:3] == sums for cell, sums in expected.items())
+        assert self.half_life or self.started or all(ledger[cell][1:3] == sums for cell, sums in expected.items())
         assert np.isclose(ledger.rounds, sum(rounds for rounds, _ in expected.values()))
 
 

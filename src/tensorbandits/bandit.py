@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from tensorbandits.space import Space
 from tensorbandits.spans import Span
 from tensorbandits.telling import Teller
 from tensorbandits.tensor.allowed import Allowed
+
+if TYPE_CHECKING:
+    from tensorbandits.checkup import Checkup
 
 Part = tuple[Mapping[str, Label], float]
 
@@ -306,16 +309,44 @@ class Bandit:
         named = self.space.labels(self.policy.best(levels, query.allowed))
         return {name: label for name, label in named.items() if self.space.position(name) not in self.space.context}
 
+    def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Checkup:
+        """Return which structure the rewards speak for, and which levels have moved; it takes some seconds.
+
+        Rewards of the same cells are compared early and late, at any time between, so that it does not matter how
+        traffic has moved. Nothing is changed.
+        """
+        from tensorbandits.checkup import checkup
+
+        now = self._now()
+        with self._applying:
+            self._drain(now)
+            history, ledger = self._teller.past(), self.policy.copy_ledger()
+        return checkup(self.space, ledger, history, getattr(self.policy, "reward", None), max_rank=max_rank, seed=seed)
+
     # Levels that come and go.
 
-    def add_level(self, mode: str, label: Label) -> None:
-        """Give a mode another level; what was learned of the others stays, and the new one starts from the prior."""
-        with self._lock:
-            self._sync()
-            Space.from_state(self.space.state()).add_level(mode, label)  # which refuses what is no new label
-            self.policy.grow(self.space.position(mode))  # which refuses where the policy cannot follow
-            self.space.add_level(mode, label)
-            self._sync()
+    def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
+        """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
+
+        Or it starts ``like`` another level: as if so many of that one's ``rewards`` had been its own, spread over cells
+        as those are, or all of them if they are fewer. The policy's ledger counts these too. As many rewards of its own
+        outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
+        clicks at rate r, as 3 / r.
+        """
+        now = self._now()
+        with self._applying:
+            self._drain(now)
+            with self._lock:
+                self._sync()
+                Space.from_state(self.space.state()).add_level(mode, label)  # which refuses what is no new label
+                at = self.space.position(mode)
+                level = None if like is None else self.space.level(mode, like)
+                start = warm.like(self.policy, at, level, rewards)
+                self.policy.grow(at)  # which refuses where the policy cannot follow
+                self.space.add_level(mode, label)
+                self._sync()
+                if start is not None:
+                    self.policy.tell_ledger(start)
 
     def retire_level(self, mode: str, label: Label) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""

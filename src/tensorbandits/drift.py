@@ -42,13 +42,14 @@ _STEPS = 30  # of the likelihood's way to m and tau
 _POOLED = 20.0  # rewards as which the noise of all cells counts in that of one
 _FEWEST = 10.0  # degrees of freedom of the noise
 _SMALLEST = 1e-12
+_LARGEST = 700.0  # logarithm of a float
 
 
 class Move(NamedTuple):
     """A level that moved: its mode and position, or ``None`` and ``None`` for all cells.
 
     ``ago`` is how many rewards were told since, ``before`` and ``after`` are mean rewards of the same cells, of which
-    there are ``cells``; ``evidence`` is that for any such move, ``share`` how much of it speaks for this level.
+    there are ``cells``; ``log_evidence`` is that for this level, ``share`` its part of that for any.
     """
 
     mode: int | None
@@ -57,7 +58,7 @@ class Move(NamedTuple):
     before: float
     after: float
     cells: int
-    evidence: float
+    log_evidence: float
     share: float
 
 
@@ -81,16 +82,27 @@ def drift(history: History, kind: Kind) -> Drift:
     [(1, 2, 1)]
     """
     compared = _Compared.of(history, kind)
+    if compared is None or len(history.blocks) < 2:
+        return Drift((), 0.0, history.told)
+    evidence, strongest, everything = compared.strongest()
     moves: list[Move] = []
-    evidence = 0.0
+    if evidence >= math.log(NEWS):
+        levels = _levels(compared)
+        alone = everything.log_evidence > sum(move.log_evidence for move in levels)
+        moves = [everything] if alone else levels or [strongest]
+    return Drift(tuple(moves), math.exp(min(evidence, _LARGEST)), history.told)
+
+
+def _levels(compared: _Compared | None) -> list[Move]:
+    """Return levels that moved, each by cells that those before it do not have."""
+    moves: list[Move] = []
     while compared is not None:
-        move = compared.strongest()
-        evidence = evidence if moves else move.evidence
-        if move.evidence < NEWS:
+        evidence, move, _ = compared.strongest(levels=True)
+        if evidence < math.log(NEWS):
             break
         moves.append(move)
         compared = compared.without(move.mode, move.level)
-    return Drift(tuple(moves), evidence, history.told)
+    return moves
 
 
 class _Compared:
@@ -143,7 +155,12 @@ class _Compared:
         known = _information(self.kind, self.counts.sum(axis=0), self.totals.sum(axis=0)) / self.noise
         finest = 1.0 / (self.grid[1] - self.grid[0]) ** 2
         scale = np.minimum(1.0, finest / np.maximum(counts * known, _SMALLEST)) / self.noise
-        logs = scale[:, None] * (totals[:, None] * self.grid - counts[:, None] * _cumulant(self.kind, self.grid))
+        if self.kind == "gaussian":
+            means = totals / np.maximum(counts, _SMALLEST)
+            logs = (-0.5 * scale * counts)[:, None] * (self.grid - means[:, None]) ** 2
+        else:
+            logs = totals[:, None] * self.grid - counts[:, None] * _cumulant(self.kind, self.grid)
+            logs = scale[:, None] * logs
         return np.asarray(logs - logs.max(axis=1, keepdims=True))
 
     def factors(self, before: Floats, after: Floats) -> Floats:
@@ -161,20 +178,26 @@ class _Compared:
             law = np.exp(-0.5 * ((apart / self.tau - move) / each) ** 2) + 1e-300
             yield law / law.sum(axis=1, keepdims=True)
 
-    def strongest(self) -> Move:
-        """Return the level and the time for whose move there is the most evidence."""
+    def strongest(self, *, levels: bool = False) -> tuple[float, Move, Move]:
+        """Return the log of all evidence, the move for which there is the most, and that of everything.
+
+        With ``levels``, everything is none of the moves.
+        """
         splits = range(1, len(self.counts))
         scores = [self._scores(split) for split in splits]  # for each time: logs of E by candidate
-        names = [*scores[0]] if scores else []
-        table = np.array([[score[name] for name in names] for score in scores])  # (times, candidates)
-        total = float(logsumexp(table) - math.log(len(splits)))
-        by_name = logsumexp(table, axis=0)
-        best = int(np.argmax(by_name))
-        split = 1 + int(np.argmax(table[:, best]))
-        mode, level = names[best]
-        before, after, cells = self._means(split, mode, level)
-        share = math.exp(by_name[best] - logsumexp(by_name))
-        return Move(mode, level, self.ages[split - 1], before, after, cells, math.exp(min(total, 700.0)), share)
+        names = [*scores[0]]  # everything first
+        table = np.array([[score[name] for name in names] for score in scores]) - math.log(len(splits))
+        total = float(logsumexp(table[:, int(levels) :]))
+        best = int(levels) + int(np.argmax(logsumexp(table[:, int(levels) :], axis=0)))
+        strongest, everything = (self._move(names[at], table[:, at], total) for at in (best, 0))
+        return total, strongest, everything
+
+    def _move(self, name: tuple[int | None, int | None], logs: Floats, total: float) -> Move:
+        """Return a candidate's move, at the time for which there is the most evidence, (times,)."""
+        split, evidence = 1 + int(np.argmax(logs)), float(logsumexp(logs))
+        before, after, cells = self._means(split, *name)
+        share = math.exp(min(evidence - total, 0.0))
+        return Move(*name, self.ages[split - 1], before, after, cells, evidence, share)
 
     def _sums(self, split: int) -> tuple[NDArray[np.int64], tuple[Floats, ...]]:
         """Return the cells that were rewarded before and after a time, and counts and sums of both."""
@@ -212,10 +235,8 @@ class _Compared:
 
 
 def _cumulant(kind: Kind, values: Floats) -> Floats:
-    """What the log-likelihood takes off for each reward: its derivative is the mean reward at a value."""
-    if kind == "bernoulli":
-        return np.logaddexp(0.0, values)
-    return np.exp(values) if kind == "count" else 0.5 * values**2
+    """What the log-likelihood of clicks or counts takes off for each: its derivative is the mean reward at a value."""
+    return np.logaddexp(0.0, values) if kind == "bernoulli" else np.exp(values)
 
 
 def _shrunk(counts: Floats, totals: Floats, one: float) -> Floats:

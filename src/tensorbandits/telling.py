@@ -64,6 +64,11 @@ class Teller:
         if self.history.shape != self.policy.shape:
             self.history.grow(self.policy.shape)
 
+    def past(self) -> History:
+        """Return a copy of what was told when."""
+        self._follow()
+        return self.history.copy()
+
     def state(self) -> dict[str, Any]:
         """Return everything but the policy as plain arrays and numbers."""
         self._follow()

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import is_finite
+from tensorbandits.checks import check_positive, is_finite
 from tensorbandits.data.log import Missing, from_known
 from tensorbandits.labels import Label, key
 from tensorbandits.ledger import Ledger
@@ -24,6 +24,8 @@ from tensorbandits.space import Space
 Unknown = Literal["error", "skip", "add"]
 Counts = dict[str, dict[Label, float]]
 
+_START = 30.0  # normal rewards' worth of another level, as which a new one starts
+_WHOLE = 1.0 - 1e-12  # of rewards of which all are taken: as they have faded, their sums need not be whole
 _SHOWN = 6  # unknown labels of a mode that an error lists
 _SLIGHTLY = -1e-300  # the logarithm of what has faded, of a ledger of which some part has
 
@@ -114,6 +116,38 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
         raise ValueError(why)
     skipped = {} if added else found
     return Plan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
+
+
+def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
+    """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
+
+    It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
+    normal ones do.
+    """
+    if level is None:
+        if rewards is not None:
+            raise ValueError(f"rewards is {rewards!r}, but nothing says whose rewards; name a level: like='spring'")
+        return None
+    if not policy.takes_logs:
+        raise ValueError(
+            f"{type(policy).__name__} learns only from cells that it chose itself, so that no level can start like "
+            "another; leave out like, or use TensorThompsonSampling"
+        )
+    wanted = None if rewards is None else check_positive(rewards, "rewards")
+    past = policy.copy_ledger()
+    its = past.cells[:, mode] == level
+    if not its.any():
+        return None
+    if wanted is None:
+        likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
+        wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
+    cells = past.cells[its].copy()
+    cells[:, mode] = past.shape[mode]
+    shape = [size + (j == mode) for j, size in enumerate(past.shape)]
+    sums = (array[its] for array in (past.counts, past.totals, past.squares, past.within))
+    ledger = Ledger.of(shape, cells, *sums)
+    ledger.fade(min(wanted / ledger.rounds, _WHOLE))
+    return ledger
 
 
 def _check_mapping(space: Space, value: Any, name: str, example: str) -> dict[str, Any]:
