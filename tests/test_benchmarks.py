@@ -197,3 +197,6 @@ def test_a_bandit_is_timed_beside_its_policy_and_its_open_decisions_are_weighed(
     timed = application.measure({"case": "normal rewards, rank 2", "slices": 2, "rounds": 5})
     assert all(len(timed[name]) == 2 and min(timed[name]) > 0 for name in ("policy", "bandit"))
     assert application.measure({"case": "open decisions", "count": 50})["count"] == 50
+    drawn = application.chances(application.CHANCES["floors, ceiling, holdout"], 20)
+    assert min(drawn["values"]) > 1e-6
+    assert drawn["least"] > 0
