@@ -8,6 +8,7 @@ for the second.
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import deque
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensorbandits import codec, warm
+from tensorbandits import beliefs, codec, figures, warm
+from tensorbandits.beliefs import Beliefs
 from tensorbandits.checks import Cell, check_count, check_seed, is_finite, is_sequence
 from tensorbandits.data.log import Missing
 from tensorbandits.deciding import Request, Ring, Share, Shares
@@ -25,12 +27,13 @@ from tensorbandits.decision import Decision
 from tensorbandits.feedback import Book, Change
 from tensorbandits.labels import Label
 from tensorbandits.policies import registry, saving
-from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.spans import Span
 from tensorbandits.telling import Teller
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.timeline import Timeline
 
 if TYPE_CHECKING:
     from tensorbandits.checkup import Checkup
@@ -132,7 +135,8 @@ class Bandit:
                 f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'"
             )
         told = None if default is None else self.policy.check_reward(default)
-        self._book = Book(window=length, default=told, adds=bool(adds), capacity=capacity, remember=remember)
+        bounds = {"capacity": capacity, "remember": remember}
+        self._book = Book(window=length, default=told, adds=bool(adds), timeline=Timeline(len(space.shape)), **bounds)
         self._teller = Teller(self.policy, Span.of(half_life, "half_life", whole=False), self._now())
         self._prepare()
 
@@ -177,7 +181,7 @@ class Bandit:
                 drawn = request.draw(self._ring, self._rng)
             else:
                 drawn = request.ask(self.policy, self._rng)
-            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate)
+            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate, held=drawn.by == "holdout")
             self._changes.extend(self._book.expire(time=now))
             named = self.space.labels(drawn.cell)
         self._apply(now)
@@ -323,6 +327,72 @@ class Bandit:
             history, ledger = self._teller.past(), self.policy.copy_ledger()
         return checkup(self.space, ledger, history, getattr(self.policy, "reward", None), max_rank=max_rank, seed=seed)
 
+    # Seeing what was decided and learned.
+
+    def explain(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        level: float = 0.9,
+        arms: int = 10,
+        **labels: Label,
+    ) -> Beliefs:
+        """Return what is believed: main effects, interactions, factors, levels that are alike, best arms; as frames.
+
+        The best ``arms``, so many, are those of the context whose labels are given, or else of every context. ``level``
+        is the probability that a number lies between its two bounds. For policies that sample a low-rank tensor.
+        """
+        if not isinstance(self.policy, ModelSampling):
+            raise ValueError(
+                f"{type(self.policy).__name__} believes in no tensor that could be explained; use 'thompson' or "
+                "'ensemble', whose tell_bandit takes over what was learned here"
+            )
+        given = self.space.given(context, **labels) if context or labels else None
+        self.expire()
+        while True:
+            with self._lock:
+                self._sync()
+                space = copy.deepcopy(self.space)
+                wanted = beliefs.contexts(space) if given is None else [given]
+                queries = None if wanted is None else [self._request(levels, {}).query for levels in wanted]
+            with self.policy.still():
+                if self.policy.shape == space.shape:  # else a mode has gained levels just now
+                    return beliefs.believed(space, self.policy, queries, arms, level)
+
+    def history(self, mode: str | None = None) -> Any:
+        """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
+
+        One row per block of equally many decisions, of which there are at most 100: older ones are merged as time goes
+        on. A reward counts in the block of its decision. Decisions that were cancelled, or not shown, do not count, and
+        neither do rewards that were told without a decision.
+        """
+        at = None if mode is None else self.space.position(mode)
+        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+
+    def timeline(self) -> Timeline:
+        """Return a copy of what :meth:`history` is made from, by position of the mode and index of the level."""
+        self.expire()
+        with self._lock:
+            timeline = copy.deepcopy(self._book.timeline)
+        assert timeline is not None
+        return timeline
+
+    def plot(self, kind: str, *, path: str | PathLike[str] | None = None, **options: Any) -> Any:
+        """Return a matplotlib figure, and write it if a path is given, whose suffix says PNG, SVG or PDF.
+
+        Kinds, and their options:
+
+        - ``"effects"``: main effects with intervals (``modes``, ``level``)
+        - ``"interactions"``: what modes have alone, and two of them beyond that (``level``)
+        - ``"factors"``: coordinates of the levels of a ``mode``, and which are alike
+        - ``"arms"``: best arms with intervals (``context``, ``count``, ``level``)
+        - ``"estimate"``, ``"uncertainty"``: heat maps of two ``modes``, the others at ``fixed`` labels or averaged
+        - ``"traffic"``: share of the levels of a ``mode`` over time (``against="time"``, or decisions)
+        - ``"reward"``: over time, beside that of the holdout (``against``)
+        """
+        return figures.draw(self, kind, path, options)
+
     # Levels that come and go.
 
     def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
@@ -431,6 +501,7 @@ class Bandit:
                 adds=bool(state["adds"]),
                 capacity=state["capacity"],
                 remember=state["remember"],
+                timeline=Timeline(len(space.shape)),
             ).restore(state["book"], space.shape)
             if state["teller"] is not None:
                 self._teller.restore(state["teller"])

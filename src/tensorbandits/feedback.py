@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorbandits.checks import Cell, check_array, check_cells, check_count
 from tensorbandits.spans import Span
+from tensorbandits.timeline import Timeline
 
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
 INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
@@ -54,14 +55,15 @@ class Record:
     """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state.
 
     Whoever tells a policy the reward writes here when that was: the number of the reward, and the era of fading.
+    ``mark`` says where the timeline counts the decision, -1 for nowhere, and ``held`` whether the holdout made it.
     """
 
-    __slots__ = ("cell", "due", "era", "note", "number", "reward", "state")
+    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "reward", "state")
 
-    def __init__(self, cell: Cell, note: Any, due: float, state: str) -> None:
-        self.cell, self.note, self.due, self.state = cell, note, due, state
+    def __init__(self, cell: Cell, note: Any, due: float, state: str, held: bool = False) -> None:
+        self.cell, self.note, self.due, self.state, self.held = cell, note, due, state, held
         self.reward: float | None = None
-        self.number, self.era = 0, 0
+        self.number, self.era, self.mark = 0, 0, -1
 
 
 class Book:
@@ -74,6 +76,7 @@ class Book:
     adds : whether the rewards of one decision may add up.
     capacity : decisions that may wait at once; beyond, the oldest is closed as if its window had ended.
     remember : closed decisions that are kept, so that what is told twice is noticed and what was wrong can be amended.
+    timeline : counts decisions that were shown, and their rewards, over time.
 
     >>> book = Book(window=Span.of("10 min", "window"), default=0.0)
     >>> one = book.open((0, 1), time=0.0)
@@ -93,8 +96,9 @@ class Book:
         adds: bool = False,
         capacity: int = 1_000_000,
         remember: int = 100_000,
+        timeline: Timeline | None = None,
     ) -> None:
-        self.window, self.default, self.adds = window, default, adds
+        self.window, self.default, self.adds, self.timeline = window, default, adds, timeline
         self.capacity = check_count(capacity, "capacity")
         self.remember = check_count(remember, "remember", 0)
         self.rounds = 0  # decisions that became active so far
@@ -114,14 +118,17 @@ class Book:
         """Return how many decisions wait, shown or not."""
         return len(self._open) + len(self._inactive)
 
-    def open(self, cell: Cell, note: Any = None, *, time: float, active: bool = True) -> str:
-        """Enter a decision, and return its id; :meth:`expire` then says what else is to be done."""
+    def open(self, cell: Cell, note: Any = None, *, time: float, active: bool = True, held: bool = False) -> str:
+        """Enter a decision, ``held`` if the holdout made it, and return its id.
+
+        :meth:`expire` then says what else is to be done.
+        """
         serial = self._issued[self._token]
         self._issued[self._token] = serial + 1
         number = f"{self._token}-{serial}"
         if len(self._cells) > self.capacity:
             self._cells.clear()
-        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE)
+        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE, held)
         if active:
             self._activate(number, record, time)
         else:
@@ -131,6 +138,8 @@ class Book:
     def _activate(self, number: str, record: Record, time: float) -> None:
         self.rounds += 1
         record.state = OPEN
+        if self.timeline is not None:
+            record.mark = self.timeline.enter(record.cell, time=time, held=record.held)
         if self.window is not None:
             record.due = (self.rounds if self.window.rounds else time) + self.window.length
         self._open[number] = record
@@ -151,6 +160,8 @@ class Book:
                 f"decision {number!r} has the reward {record.reward:g} already, and cannot be cancelled; amend it with "
                 "tell(id, reward, amend=True)"
             )
+        if self.timeline is not None and record.mark >= 0 and record.state != CANCELLED:
+            self.timeline.cancel(record.mark, record.cell, held=record.held)
         self._close(number, record, CANCELLED)
 
     def tell(
@@ -180,7 +191,8 @@ class Book:
                 f"decision {number!r} has the reward {before:g} already, and {value:g} is told now; to replace it, use "
                 "amend=True" + (", to add to it, add=True" if self.adds else "")
             )
-        (old, state), record.reward = (record.reward, record.state), value
+        old, state = record.reward, record.state
+        self._reward(record, value)
         if value != before or record.state != REWARDED:
             self._close(number, record, REWARDED)
         return None if value == old else Change(record.cell, old, value, record.note, record, state)
@@ -195,12 +207,18 @@ class Book:
                 break
             self._close(number, record, TIMED_OUT)
             if self.default is not None:
-                record.reward = self.default
+                self._reward(record, self.default)
                 changes.append(Change(record.cell, None, self.default, record.note, record))
         while len(self._inactive) > self.capacity:
             number, record = next(iter(self._inactive.items()))
             self._close(number, record, CANCELLED)
         return changes
+
+    def _reward(self, record: Record, reward: float | None) -> None:
+        """Give a decision a reward, or another; the timeline has none of a decision that was never shown."""
+        if self.timeline is not None and record.mark >= 0:
+            self.timeline.reward(record.mark, record.cell, record.reward, reward, held=record.held)
+        record.reward = reward
 
     def _close(self, number: str, record: Record, state: str) -> None:
         for held in (self._inactive, self._open, self._closed):
@@ -221,7 +239,8 @@ class Book:
     def revert(self, change: Change) -> None:
         """Let a decision have the reward that it had before a change that was refused."""
         if change.record is not None and change.record.reward == change.new:
-            change.record.reward, change.record.state = change.old, change.state
+            self._reward(change.record, change.old)
+            change.record.state = change.state
 
     def _find(self, number: Any) -> Record:
         if not isinstance(number, str):
@@ -264,6 +283,9 @@ class Book:
             "numbers": np.array([record.number for record in records], dtype=np.int64),
             "eras": np.array([record.era for record in records], dtype=np.int64),
             "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
+            "marks": np.array([record.mark for record in records], dtype=np.int64),
+            "held": np.array([record.held for record in records], dtype=np.int64),
+            "timeline": None if self.timeline is None else self.timeline.state(),
         }
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
@@ -280,16 +302,28 @@ class Book:
             check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
             for name in ("numbers", "eras")
         ]
+        marks, holdout = self._restore_timeline(state, shape, count)
         columns = (ids, cells, states, due, told, rewards)
         rows = zip(*(column.tolist() for column in columns), *when, strict=True)
         for at, ((token, serial), cell, code, end, has, reward, number, era) in enumerate(rows):
-            name = _STATES[check_count(code, "a state", 0)]
-            record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), state["notes"].get(str(at)), end, name)
+            name, note = _STATES[check_count(code, "a state", 0)], state["notes"].get(str(at))
+            record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), note, end, name, holdout[at])
+            record.mark = marks[at]
             record.reward, record.number, record.era = float(reward) if has else None, int(number), int(era)
             held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
             held[f"{tokens[check_count(token, 'a token', 0)]}-{check_count(serial, 'a serial', 0)}"] = record
         self.renew()
         return self
+
+    def _restore_timeline(self, state: Mapping[str, Any], shape: Cell, count: int) -> tuple[list[int], list[bool]]:
+        """Take back the timeline, and return where it counts each decision; states did not always have it."""
+        if self.timeline is None or state.get("timeline") is None:
+            return [-1] * count, [False] * count
+        self.timeline.restore(state["timeline"], shape)
+        marks, held = (check_array(state[name], name, (count,), integers=True) for name in ("marks", "held"))
+        if ((marks < -1) | (marks >= self.timeline.count)).any():
+            raise ValueError("a decision is counted in no block of the timeline; give what state returned, whole")
+        return marks.tolist(), held.astype(bool).tolist()
 
 
 def _cancelled(number: str, remedy: str) -> CancelledDecisionError:

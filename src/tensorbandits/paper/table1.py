@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorbandits import theory
+from tensorbandits.drawing import COLOURS
 from tensorbandits.evidence import Floats, decide, student
 from tensorbandits.paper.figure2 import HORIZON, QUICK, RANK, SETTINGS, world
 from tensorbandits.paper.item import (
@@ -27,7 +28,6 @@ from tensorbandits.paper.item import (
 from tensorbandits.policies.registry import find
 from tensorbandits.report import Claim, Claims, Part, Picture, Section, Table, Text
 from tensorbandits.sim.environment import paper_tensor
-from tensorbandits.sim.plots import COLOURS
 
 SIGNAL = 0.5
 SIZES = (8, 10, 15, 20)

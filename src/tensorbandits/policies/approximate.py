@@ -12,6 +12,7 @@ import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -328,6 +329,10 @@ class ModelSampling(ApproximateThompsonSampling):
     def _learn(self) -> None:
         self._draws = {}
         self._draw = self.oracle.advance(self._ledger, self._rng).copy()
+
+    def still(self) -> AbstractContextManager[None]:
+        """Have the policy stand still while several things are read of it; rewards that are told meanwhile wait."""
+        return self._turns.still()
 
     def explain(self, level: float = 0.9) -> Explanation:
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.

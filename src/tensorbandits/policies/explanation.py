@@ -12,11 +12,12 @@ from itertools import combinations
 import numpy as np
 
 from tensorbandits.checks import Cell
-from tensorbandits.tensor.anova import Part, distances, part, total_variance, variance
+from tensorbandits.tensor.anova import Part, coordinates, distances, part, total_variance, variance
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike
 _SURE = 0.9  # share of draws in which they are
+_FACTORS = 2  # coordinates of levels, as many as a figure shows
 _MOST_LEVELS = 300  # of a mode in which pairs of levels are compared
 
 
@@ -37,6 +38,9 @@ class Explanation:
     own : for each mode (p_j,), how much of what is believed of a level comes from its own rewards; the rest is borrowed
         from the other levels. ``None`` for a policy that cannot tell.
     alike : for each mode the groups of levels that are interchangeable, as far as is known.
+    factors : for each mode (p_j, 2), coordinates of its levels in the mean tensor, the more telling first: levels that
+        are near each other behave alike.
+    strengths : for each mode (2,), the share that each coordinate has of what levels differ by.
     """
 
     mean: Floats
@@ -45,6 +49,8 @@ class Explanation:
     shares: dict[Part, Floats]
     own: tuple[Floats, ...] | None
     alike: tuple[tuple[Cell, ...], ...]
+    factors: tuple[Floats, ...]
+    strengths: tuple[Floats, ...]
 
 
 def explain(
@@ -63,6 +69,7 @@ def explain(
     {(0,): 0.25, (1,): 0.5, (0, 1): 0.25, (): 0.0}
     """
     modes = range(len(draws[0].shape))
+    found = [coordinates(draws, mode, _FACTORS) for mode in modes]
     means = np.array([part(draw, ()).item() for draw in draws])
     effects = [np.array([part(draw, (mode,)) for draw in draws]) for mode in modes]
     parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
@@ -76,6 +83,8 @@ def explain(
         shares=dict(zip([*parts, ()], _summary(shares / total, level), strict=True)),
         own=None if own is None else tuple(own),
         alike=tuple(_alike(draws, mode) for mode in modes),
+        factors=tuple(rows for rows, _ in found),
+        strengths=tuple(shares for _, shares in found),
     )
 
 

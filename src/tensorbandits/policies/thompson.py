@@ -367,7 +367,11 @@ class TensorThompsonSampling(ModelSampling):
 
     def _own_shares(self) -> list[Floats] | None:
         source: Any = self._rng.bit_generator
-        return self.oracle.own_shares(self._ledger, np.random.Generator(source.jumped()))
+        rng, oracle = np.random.Generator(source.jumped()), self.oracle
+        if oracle.model() is None:  # nothing was decided yet
+            oracle = copy.deepcopy(oracle)
+            oracle.advance(self._ledger, rng)
+        return oracle.own_shares(self._ledger, rng)
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         super()._observe(cell, count, total, note)

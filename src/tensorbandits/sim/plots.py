@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import check_installed
+from tensorbandits.drawing import COLOURS, as_written, write
 from tensorbandits.sim.compare import Comparison
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Quantity = Literal["cumulative", "per round"]
 
-# Okabe and Ito's palette, told apart with any colour vision; line styles serve print in black and white, and
-# tell apart more lines than there are colours.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
+# Line styles serve print in black and white, and tell apart more lines than there are colours.
 _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the line width
     (0, ()),
     (0, (5, 1.5)),
@@ -67,21 +65,6 @@ class Panel:
             rounds, mean, half = self.comparison.curves(policy, self.environment)
             return rounds.astype(np.float64), mean, half
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
-
-
-def as_written(words: str, longest: int = 60) -> str:
-    r"""Return words that matplotlib shows as they are: dollars are no formula, and a leading underscore hides nothing.
-
-    What cannot be printed, such as the end of a line, becomes a space; the middle of very long words is left out.
-
-    >>> print(as_written("usd_$_per_$_click") + as_written("_name") + as_written(" a long\nname", 6))
-    usd_\$_per_\$_click _name a …me
-    """
-    plain = "".join(letter if letter.isprintable() else " " for letter in words)
-    if len(plain) > longest:
-        plain = f"{plain[: longest // 2]}…{plain[len(plain) - (longest - 1) // 2 :]}"
-    plain = plain.replace("$", r"\$")
-    return f" {plain}" if plain.startswith("_") else plain
 
 
 def band_words(*comparisons: Comparison) -> str:
@@ -139,7 +122,7 @@ def _plot_into(axes: Axes, comparison: Comparison, path: str | PathLike[str] | N
     axes.legend(list(lines.values()), list(map(as_written, lines)), frameon=False, handlelength=4)
     figure = cast("Figure", axes.get_figure(root=True))
     if path is not None:
-        _write(figure, path)
+        write(figure, path)
     return figure
 
 
@@ -183,15 +166,8 @@ def plot_panels(
     if title:
         figure.suptitle(as_written(title, longest=150), fontsize=12)
     if path is not None:
-        _write(figure, path)
+        write(figure, path)
     return figure
-
-
-def _write(figure: Figure, path: str | PathLike[str]) -> None:
-    """Write a figure; a letter that no font here has is drawn as a box, which is no reason to warn."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(path, dpi=150)
 
 
 def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> dict[str, Artist]:

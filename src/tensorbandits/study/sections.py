@@ -11,11 +11,12 @@ import numpy as np
 from tensorbandits.data.columns import shorten
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
+from tensorbandits.drawing import COLOURS, as_written
 from tensorbandits.evidence import RULE, amount, below, how_it_was_run, paired, show_ratio, student
 from tensorbandits.report import Claims, Code, Part, Picture, Section, Table, Text, escape
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
-from tensorbandits.sim.plots import COLOURS, Panel, as_written, band_words, plot_panels
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
 from tensorbandits.study.lineup import BASELINE, together

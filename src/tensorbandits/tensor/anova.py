@@ -8,7 +8,7 @@ others. So none of it needs the whole array.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -71,6 +71,48 @@ def distances(tensor: Tucker, mode: int) -> Floats:
     rows = tensor.factors[mode] @ np.linalg.cholesky(_lifted(unfolded @ weighted.T))
     squares = (rows**2).sum(axis=1)
     return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)))
+
+
+def coordinates(tensors: Sequence[Tucker], mode: int, count: int) -> tuple[Floats, Floats]:
+    """Return coordinates (p, count) of the levels of a mode in the mean of several tensors, and what each has (count,).
+
+    They are the leading factors of the mean tensor's unfolding, less its mean row. With all of them the distance of two
+    levels is how far their values are apart, root mean square over all others. What a coordinate has is its share of
+    their squares; a sign is such that the largest value is positive.
+
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [3], [1]]), np.array([[2.0], [0]])))
+    >>> rows, shares = coordinates([tensor, tensor], 0, 1)
+    >>> rows.round(3).tolist(), shares.round(3).tolist()
+    ([[-0.943], [1.886], [-0.943]], [1.0])
+    """
+    order = (mode, *(j for j in range(len(tensors[0].factors)) if j != mode))
+    ranks = [max(one.rank[j] for one in tensors) for j in order]
+    cores = np.array([_padded(np.transpose(one.core, order), ranks) for one in tensors])
+    factors = [
+        np.array([_padded(one.factors[j], (len(one.factors[j]), rank)) for one in tensors])
+        for j, rank in zip(order, ranks, strict=True)
+    ]
+    inner = np.empty((len(tensors), len(tensors), ranks[0], ranks[0]))  # of the rows of two cores, given all others
+    for at, core in enumerate(cores):
+        met = cores
+        for j, U in enumerate(factors[1:], start=2):
+            moments = (U.transpose(0, 2, 1) @ U[at] / U.shape[1])[(slice(None), *([None] * (met.ndim - 3)))]
+            met = np.moveaxis(np.moveaxis(met, j, -1) @ moments, -1, j)
+        inner[at] = core.reshape(ranks[0], -1) @ met.reshape(len(tensors), ranks[0], -1).transpose(0, 2, 1)
+    centred = (factors[0] - factors[0].mean(axis=1, keepdims=True)) / len(tensors)
+    basis, R = np.linalg.qr(np.hstack(list(centred)))
+    square = inner.transpose(0, 2, 1, 3).reshape(R.shape[1], -1)
+    values, vectors = np.linalg.eigh(R @ square @ R.T)
+    squares = np.maximum(values[::-1], 0.0)
+    rows = basis @ (vectors[:, ::-1] * np.sqrt(squares))[:, :count]
+    rows *= np.where(rows[np.abs(rows).argmax(axis=0), np.arange(rows.shape[1])] < 0.0, -1.0, 1.0)
+    room = [(0, 0), (0, count - rows.shape[1])]
+    return np.pad(rows, room), np.pad(squares[:count] / max(squares.sum(), 1e-300), room[1])
+
+
+def _padded(array: Floats, shape: Sequence[int]) -> Floats:
+    """Return an array with zeros after what it has, of a larger shape."""
+    return np.pad(array, [(0, size - have) for size, have in zip(shape, array.shape, strict=True)])
 
 
 def _lifted(square: Floats) -> Floats:
