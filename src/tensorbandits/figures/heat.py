@@ -56,7 +56,7 @@ def _heat(bandit: Seen, modes: Any, fixed: Any, level: float | None) -> Figure:
     values = np.ma.masked_invalid(values[np.ix_(*kept)])
     rows, columns = (names([labels[at] for at in some]) for labels, some in zip(found.labels, kept, strict=True))
     upright = sum(map(len, columns)) * LETTER > _CELL * max(len(columns), 10)
-    wide, high = inches(rows) + _CELL * max(len(columns), 10), _CELL * len(rows) + upright * inches(columns)
+    wide, high = inches(rows) + _CELL * max(len(columns), 10), _CELL * max(len(rows), 7) + upright * inches(columns)
     figure, (axes,) = new_figure(1, [high / ROW], width=wide + 1.6)
     colours = colormaps["viridis" if level is None else "magma"].with_extremes(bad=LIGHT)
     image = axes.imshow(values, aspect="auto", cmap=colours, interpolation="nearest")

@@ -78,7 +78,7 @@ def coordinates(tensors: Sequence[Tucker], mode: int, count: int) -> tuple[Float
 
     They are the leading factors of the mean tensor's unfolding, less its mean row. With all of them the distance of two
     levels is how far their values are apart, root mean square over all others. What a coordinate has is its share of
-    their squares; a sign is such that the largest value is positive.
+    their squares; its sign is such that levels with more of it have more on average.
 
     >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [3], [1]]), np.array([[2.0], [0]])))
     >>> rows, shares = coordinates([tensor, tensor], 0, 1)
@@ -105,7 +105,8 @@ def coordinates(tensors: Sequence[Tucker], mode: int, count: int) -> tuple[Float
     values, vectors = np.linalg.eigh(R @ square @ R.T)
     squares = np.maximum(values[::-1], 0.0)
     rows = basis @ (vectors[:, ::-1] * np.sqrt(squares))[:, :count]
-    rows *= np.where(rows[np.abs(rows).argmax(axis=0), np.arange(rows.shape[1])] < 0.0, -1.0, 1.0)
+    main = np.mean([part(one, (mode,)) for one in tensors], axis=0)
+    rows *= np.where(main @ rows < 0.0, -1.0, 1.0)
     room = [(0, 0), (0, count - rows.shape[1])]
     return np.pad(rows, room), np.pad(squares[:count] / max(squares.sum(), 1e-300), room[1])
 
