@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## run every policy on one problem; table on screen, figure in out/
+demo: $(STAMP)  ## run a campaign and every policy on one problem; tables on screen, figure in out/
 	$(BIN)/tensorbandits demo --out out
 
 # Two test processes, one linear-algebra thread each: more threads than cores slow everything down.

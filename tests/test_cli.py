@@ -29,9 +29,27 @@ def png_size(path):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    result = invoke("demo", "--out", out, "--rounds", 300, "--replications", 2, "--jobs", 1)
+    result = invoke("demo", "--out", out, "--rounds", 300, "--replications", 2, "--jobs", 1, "--visitors", 400)
     assert result.exit_code == 0, result.output
     return out, result
+
+
+def test_the_demo_runs_a_campaign_that_learns(demo):
+    out, result = demo
+    lines = (out / "campaign.md").read_text(encoding="utf-8").splitlines()
+    rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == ["100", "200", "300", "400"]
+    for _, decided, held, possible, learned in rows[2:]:
+        assert 0 < float(decided) < float(possible)
+        assert 0 < float(held) < float(possible)
+        assert float(learned) > 0
+    assert "believed best at the end, for new: offer" in result.stdout.replace("\n", " ")
+
+
+def test_a_campaign_without_visitors_is_left_out(tmp_path):
+    result = invoke("demo", "--out", tmp_path, "--rounds", 300, "--replications", 1, "--jobs", 1, "--visitors", 0)
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "campaign.md").exists()
 
 
 def test_the_demo_prints_a_row_for_each_policy(demo):
@@ -71,6 +89,7 @@ def test_the_demo_draws_the_figure(demo):
         (["--replications", "0"], "--replications is 0"),
         (["--seed", "-1"], "--seed is -1"),
         (["--jobs", "0"], "--jobs is 0"),
+        (["--visitors", "-1"], "--visitors is -1"),
     ],
 )
 def test_wrong_options_get_one_clear_line(arguments, message, tmp_path):
@@ -111,7 +130,7 @@ def test_an_unknown_option_is_a_usage_error():
 def test_help_names_the_demo_and_its_options():
     assert "demo" in invoke("--help").stdout
     shown = invoke("demo", "--help").stdout
-    for option in ("--out", "--rounds", "--replications", "--seed", "--jobs"):
+    for option in ("--out", "--rounds", "--replications", "--seed", "--jobs", "--visitors"):
         assert option in shown
 
 

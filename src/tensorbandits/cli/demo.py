@@ -1,4 +1,4 @@
-"""``tensorbandits demo``: every policy on one problem of the paper."""
+"""``tensorbandits demo``: a campaign with simulated people, and every policy on one problem of the paper."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from tensorbandits.cli import campaign
 from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
 from tensorbandits.report import markdown_table
 from tensorbandits.sim.compare import Comparison, Where, compare
@@ -28,6 +29,7 @@ _POLICIES = {
     _BASELINE: PolicyRecipe("ucb"),
 }
 _ROUNDS = 3_000  # by default; enough for every policy
+_VISITORS = 4_000
 _HEADER = ["policy", "mean final regret", "standard error", "ratio to UCB", "microseconds per round"]
 
 
@@ -42,16 +44,20 @@ def register(app: "typer.Typer") -> None:
         replications: Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")] = 4,
         seed: Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")] = 0,
         jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
+        visitors: Annotated[int, typer.Option(help="Visitors of the campaign; 0 leaves it out.")] = _VISITORS,
     ) -> None:
-        """Run every policy on one problem of the paper; print a table, write it and a figure."""
+        """Run a campaign with simulated people, and every policy on a problem of the paper; write tables and a figure."""
         with one_line_errors():
-            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
+            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), visitors=(visitors, 0))
             where = check_where(jobs)
             short = _too_short(rounds)
             if short:
                 least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not _too_short(number))
                 raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
-            _demo(check_out(out), rounds, replications, seed, where)
+            folder = check_out(out)
+            if visitors:
+                _campaign(folder, visitors, seed)
+            _demo(folder, rounds, replications, seed, where)
 
 
 def _too_short(rounds: int) -> list[str]:
@@ -63,6 +69,23 @@ def _too_short(rounds: int) -> list[str]:
         except ValueError:
             refused.append(name)
     return refused
+
+
+def _campaign(out: Path, visitors: int, seed: int) -> None:
+    from rich.console import Console
+
+    console = Console()
+    bandit, lines = campaign.play(visitors, seed)
+    title = f"A campaign: 8 segments given, 30 offers x 6 channels, {visitors:,} visitors; clicks per 100 of them"
+    print_table(console, title, campaign.HEADER, lines)
+    words = (
+        "decided: what the bandit chose, learning from clicks that came 10 minutes late; held out: a tenth, chosen at "
+        "random; possible: the best combination each time; learned: rewards so far\n"
+        f"believed best at the end, for {'; '.join(campaign.beliefs(bandit))}"
+    )
+    console.print(words, highlight=False)
+    text = f"{title}\n\n{markdown_table(campaign.HEADER, lines)}\n\n{words}\n"
+    (out / "campaign.md").write_text(text, encoding="utf-8")
 
 
 def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) -> None:
