@@ -46,7 +46,7 @@ def register(app: "typer.Typer") -> None:
         jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
         visitors: Annotated[int, typer.Option(help="Visitors of the campaign; 0 leaves it out.")] = _VISITORS,
     ) -> None:
-        """Run a campaign with simulated people, and every policy on a problem of the paper; write tables and a figure."""
+        """Run a campaign with simulated people, and every policy on a problem of the paper; write what they did."""
         with one_line_errors():
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), visitors=(visitors, 0))
             where = check_where(jobs)
