@@ -154,6 +154,9 @@ def test_modes_and_labels_of_any_kind_have_frames():
     assert found.arms["low_level"].isin(["1", "one", "True"]).all()
     assert set(found.arms["rewards_level"]) <= {2.5, 3}
     assert found.arms["rewards"].sum() == 1.0
+    pair = tb.Bandit(tb.Space({"a": ["x", "y"], "b": ["u", "v"]}), rank=1, seed=0).explain()  # of no reward at all
+    assert pair.shares["modes"].tolist() == [1, 1, 2]
+    assert "together" not in repr(pair)
 
 
 @pytest.mark.parametrize("policy", ["ucb", "epoch-greedy"])

@@ -145,6 +145,14 @@ def test_wrong_figures_are_refused(bandit, kind, options, match):
         bandit.plot(kind, **options)
 
 
+def test_levels_of_which_the_policy_has_yet_to_hear_are_drawn():
+    one = played(20)
+    one.space.add_level("channel", "letter")
+    image = one.plot("estimate", modes=("segment", "channel")).axes[0].images[0]
+    assert image.get_array().shape == (3, 5)
+    assert one.plot("effects", modes=["channel"]).axes
+
+
 def test_nothing_done_is_said():
     one = tb.Bandit(tb.Space(MODES, ["segment"]), "ucb")
     with pytest.raises(ValueError, match="no decision was made yet"):

@@ -391,7 +391,10 @@ class Bandit:
         - ``"traffic"``: share of the levels of a ``mode`` over time (``against="time"``, or decisions)
         - ``"reward"``: over time, beside that of the holdout (``against``)
         """
-        return figures.draw(self, kind, path, options)
+        with self._lock:
+            self._sync()
+            view = figures.View(copy.deepcopy(self.space), self.policy, self.explain, self.timeline)
+        return figures.draw(view, kind, path, options)
 
     # Levels that come and go.
 

@@ -103,7 +103,8 @@ class Beliefs:
     def parts(self) -> list[tuple[int, ...]]:
         """Return the sets of modes that shares are of: single ones, pairs, the rest; the largest of each first."""
         shares = self.explanation.shares
-        return sorted(shares, key=lambda part: (len(part) or 3, -shares[part][0]))
+        found = [part for part in shares if part or len(self.modes) > 2]
+        return sorted(found, key=lambda part: (len(part) or 3, -shares[part][0]))
 
     def part(self, modes: Sequence[int]) -> str:
         """Return the words for what some modes have together."""
@@ -170,7 +171,7 @@ class Beliefs:
         return self._arms
 
     def __repr__(self) -> str:
-        share = {self.part(modes): numbers[0] for modes, numbers in self.explanation.shares.items()}
+        share = {self.part(modes): self.explanation.shares[modes][0] for modes in self.parts()}
         lines = [
             f"Beliefs from {self.rewards:,g} rewards, with bounds for {100 * self.probability:.3g} %",
             f"mean over all combinations: {_words(self.mean)} ({self.scale})",

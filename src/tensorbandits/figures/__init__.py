@@ -11,18 +11,20 @@ from tensorbandits.checks import check_installed, nearest
 from tensorbandits.drawing import write
 from tensorbandits.figures.believed import arms, effects, factors, interactions
 from tensorbandits.figures.heat import estimate, uncertainty
-from tensorbandits.figures.parts import Seen
+from tensorbandits.figures.parts import View
 from tensorbandits.figures.past import reward, traffic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "View", "draw"]
 
 KINDS: dict[str, Callable[..., Figure]] = {
     one.__name__: one for one in (effects, interactions, factors, arms, estimate, uncertainty, traffic, reward)
 }
 
 
-def draw(bandit: Seen, kind: str, path: str | PathLike[str] | None, options: Mapping[str, Any]) -> Figure:
+def draw(view: View, kind: str, path: str | PathLike[str] | None, options: Mapping[str, Any]) -> Figure:
     """Return the figure of a kind, with options of that kind, and write it if a path is given."""
     if kind not in KINDS:
         hint = nearest(kind, list(KINDS)) or "name one of them"
@@ -32,7 +34,7 @@ def draw(bandit: Seen, kind: str, path: str | PathLike[str] | None, options: Map
         hint = nearest(wrong[0], known) or "leave it out"
         raise TypeError(f"the figure {kind!r} has no option {wrong[0]!r}, but {known}: {hint}")
     check_installed("drawing a figure", "matplotlib")
-    figure = KINDS[kind](bandit, **options)
+    figure = KINDS[kind](view, **options)
     if path is not None:
         write(figure, path)
     return figure

@@ -16,7 +16,7 @@ from tensorbandits.figures.parts import (
     LETTERS,
     MOST,
     Floats,
-    Seen,
+    View,
     inches,
     intervals,
     left_out,
@@ -37,10 +37,10 @@ _MARGIN = 0.5  # share below which what is believed of a level is mostly borrowe
 _ARMS, _ARMS_EACH = 15, 3  # best arms that are drawn of one context, and of each of several
 
 
-def effects(bandit: Seen, modes: Any = None, level: float = 0.9) -> Figure:
+def effects(view: View, modes: Any = None, level: float = 0.9) -> Figure:
     """Draw the mean reward of every level with partners that have no effects, a panel for each mode."""
-    found = bandit.explain(level=level, arms=1)
-    shown = positions(bandit.space, modes)
+    found = view.explain(level=level, arms=1)
+    shown = positions(view.space, modes)
     columns = min(len(shown), 3)
     sizes = [min(len(found.levels[mode]), MOST) for mode in shown]
     heights = [max(sizes[at : at + columns]) for at in range(0, len(shown), columns)]
@@ -62,9 +62,9 @@ def effects(bandit: Seen, modes: Any = None, level: float = 0.9) -> Figure:
     return figure
 
 
-def interactions(bandit: Seen, level: float = 0.9) -> Figure:
+def interactions(view: View, level: float = 0.9) -> Figure:
     """Draw how much of the variance between combinations single modes have, pairs beyond them, and the rest."""
-    found = bandit.explain(level=level, arms=1)
+    found = view.explain(level=level, arms=1)
     parts = found.parts()[:MOST]
     share, low, high = 100 * np.array([found.explanation.shares[part] for part in parts]).T
     rows = np.arange(len(parts))
@@ -84,10 +84,10 @@ def interactions(bandit: Seen, level: float = 0.9) -> Figure:
     return figure
 
 
-def factors(bandit: Seen, mode: str | None = None) -> Figure:
+def factors(view: View, mode: str | None = None) -> Figure:
     """Draw the coordinates of the levels of a mode: levels with the same in both behave alike."""
-    found = bandit.explain(arms=1)
-    at = position(bandit.space, mode)
+    found = view.explain(arms=1)
+    at = position(view.space, mode)
     values, strengths = found.explanation.factors[at], found.explanation.strengths[at]
     kept = _extremes(values[:, 0])
     groups = {level: number for number, group in enumerate(found.explanation.alike[at]) for level in group}
@@ -107,13 +107,13 @@ def factors(bandit: Seen, mode: str | None = None) -> Figure:
 
 
 def arms(
-    bandit: Seen, context: Mapping[str, Label] | None = None, count: int | None = None, level: float = 0.9
+    view: View, context: Mapping[str, Label] | None = None, count: int | None = None, level: float = 0.9
 ) -> Figure:
     """Draw the best arms with intervals, of a context, or a few of every context."""
     given = dict(context or {})
-    listed = 1 if given else max(math.prod(bandit.space.shape[mode] for mode in bandit.space.context), 1)
+    listed = 1 if given else max(math.prod(view.space.shape[mode] for mode in view.space.context), 1)
     usual = _ARMS if listed == 1 else max(1, min(_ARMS_EACH, MOST // listed))
-    found = bandit.explain(given or None, level=level, arms=usual if count is None else check_count(count, "count"))
+    found = view.explain(given or None, level=level, arms=usual if count is None else check_count(count, "count"))
     best = found.best()
     cells, lines = best.cells[:MOST], found.names(whole=not given)
     figure, (axes,) = new_figure(1, [len(cells)], width=6.5 + inches(lines[:MOST], 2 * LETTERS))

@@ -17,7 +17,7 @@ from tensorbandits.figures.parts import (
     MOST,
     ROW,
     Floats,
-    Seen,
+    View,
     inches,
     left_out,
     names,
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_CELL = 0.27  # inches of a level
+_CELL, _WIDE_CELL = 0.27, 0.45  # inches of a level, and of one with a number beside others
 _WRITTEN = 12  # rows and columns up to which numbers are written into a map
 
 
-def estimate(bandit: Seen, modes: Any = None, fixed: Mapping[str, Label] | None = None) -> Figure:
+def estimate(view: View, modes: Any = None, fixed: Mapping[str, Label] | None = None) -> Figure:
     """Draw mean rewards over the levels of two modes."""
-    return _heat(bandit, modes, fixed, None)
+    return _heat(view, modes, fixed, None)
 
 
-def uncertainty(
-    bandit: Seen, modes: Any = None, fixed: Mapping[str, Label] | None = None, level: float = 0.9
-) -> Figure:
+def uncertainty(view: View, modes: Any = None, fixed: Mapping[str, Label] | None = None, level: float = 0.9) -> Figure:
     """Draw how wide the intervals of mean rewards are over the levels of two modes."""
-    return _heat(bandit, modes, fixed, check_probability(level, "level"))
+    return _heat(view, modes, fixed, check_probability(level, "level"))
 
 
-def _heat(bandit: Seen, modes: Any, fixed: Any, level: float | None) -> Figure:
+def _heat(view: View, modes: Any, fixed: Any, level: float | None) -> Figure:
     from matplotlib import colormaps
 
-    found = table(bandit.space, bandit.policy, modes, fixed, level)
+    found = table(view.space, view.policy, modes, fixed, level)
     values = found.estimate if found.width is None else found.width
     kept = [_largest(np.nan_to_num(values, nan=np.nanmin(values)).mean(axis=1 - at)) for at in (0, 1)]
     values = np.ma.masked_invalid(values[np.ix_(*kept)])
     rows, columns = (names([labels[at] for at in some]) for labels, some in zip(found.labels, kept, strict=True))
-    upright = sum(map(len, columns)) * LETTER > _CELL * max(len(columns), 10)
-    wide, high = inches(rows) + _CELL * max(len(columns), 10), _CELL * max(len(rows), 7) + upright * inches(columns)
+    written = max(values.shape) <= _WRITTEN
+    cell = _WIDE_CELL if written else _CELL
+    upright = sum(map(len, columns)) * LETTER > cell * len(columns)
+    wide, high = inches(rows) + cell * max(len(columns), 8), _CELL * max(len(rows), 7) + upright * inches(columns)
     figure, (axes,) = new_figure(1, [high / ROW], width=wide + 1.6)
     colours = colormaps["viridis" if level is None else "magma"].with_extremes(bad=LIGHT)
     image = axes.imshow(values, aspect="auto", cmap=colours, interpolation="nearest")
@@ -66,7 +66,7 @@ def _heat(bandit: Seen, modes: Any, fixed: Any, level: float | None) -> Figure:
     axes.tick_params(length=0)
     axes.set_ylabel(as_written(found.modes[0]))
     axes.set_xlabel(as_written(found.modes[1]))
-    if max(values.shape) <= _WRITTEN:
+    if written:
         _write_numbers(axes, values)
     words = [found.others, "grey: may not be chosen" if values.mask.any() else ""]
     cut = [left_out(len(some), len(labels)) for some, labels in zip(kept, found.labels, strict=True)]
@@ -82,7 +82,7 @@ def _write_numbers(axes: Axes, values: Any) -> None:
         value = float(values[tuple(at)])
         dark = value < (low + high) / 2
         axes.text(
-            at[1], at[0], f"{value:.2g}", ha="center", va="center", fontsize=7, color="white" if dark else "black"
+            at[1], at[0], f"{value:.3g}", ha="center", va="center", fontsize=7, color="white" if dark else "black"
         )
 
 

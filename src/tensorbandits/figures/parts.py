@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +28,16 @@ MOST = 40  # rows of labels that a person can read
 ROW = 0.21  # inches of a row
 LETTERS = 24  # of a label
 LETTER = 0.07  # inches of a letter
+_TITLE_LETTER = 0.09  # inches of a letter of a title
 
 
-class Seen(Protocol):
-    """What is drawn: a bandit."""
+class View(NamedTuple):
+    """What is drawn of a bandit: its space as it was, its policy, and how to ask for its beliefs and its timeline."""
 
     space: Space
     policy: Policy
-
-    def explain(
-        self, context: Mapping[str, Label] | None = None, /, *, level: float = 0.9, arms: int = 10, **labels: Label
-    ) -> Beliefs:
-        """Return what it believes."""
-        ...
-
-    def timeline(self) -> Timeline:
-        """Return what it did."""
-        ...
+    explain: Callable[..., Beliefs]
+    timeline: Callable[[], Timeline]
 
 
 def new_figure(
@@ -110,9 +104,10 @@ def legend(axes: Axes) -> None:
 
 
 def title(figure: Figure, title: str, words: str) -> None:
-    """Give a figure its title, and below it words that explain it."""
-    shown = as_written(title, longest=90)
-    figure.suptitle(f"{shown}\n{as_written(words, longest=130)}" if words else shown, fontsize=11)
+    """Give a figure its title, and below it words that explain it, on as many lines as its width asks for."""
+    wide = int(figure.get_figwidth() / _TITLE_LETTER)
+    lines = [*textwrap.wrap(as_written(title, longest=90), wide), *textwrap.wrap(as_written(words, longest=200), wide)]
+    figure.suptitle("\n".join(lines), fontsize=11)
 
 
 def percent(share: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorbandits.drawing import COLOURS
-from tensorbandits.figures.parts import LIGHT, Floats, Seen, inches, legend, names, new_figure, position, title
+from tensorbandits.figures.parts import LIGHT, Floats, View, inches, legend, names, new_figure, position, title
 from tensorbandits.timeline import SIDES, Timeline, means
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ _NORMAL = 1.6449  # standard errors on each side that hold 90 %
 _DATES = (1e8, 1e11)  # seconds between which a clock tells the time of day
 
 
-def traffic(bandit: Seen, mode: str | None = None, against: str = "decisions") -> Figure:
+def traffic(view: View, mode: str | None = None, against: str = "decisions") -> Figure:
     """Draw the share of decisions that each level of a mode had over time, without those of the holdout."""
-    at = position(bandit.space, mode)
-    record, labels = bandit.timeline(), bandit.space.levels[at]
+    at = position(view.space, mode)
+    record, labels = view.timeline(), view.space.levels[at]
     _some(record)
     group = _group(len(record))
     counts = _merged(record.levels(at)[:, 0, 0, : len(labels)], group)
@@ -47,13 +47,13 @@ def traffic(bandit: Seen, mode: str | None = None, against: str = "decisions") -
     handles, shown = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], shown[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     holdout = ", the holdout's left out" if record.totals[:, 1, 0].any() else ""
-    title(figure, f"Traffic of {bandit.space.modes[at]}", f"{record.count:,} decisions{holdout}")
+    title(figure, f"Traffic of {view.space.modes[at]}", f"{record.count:,} decisions{holdout}")
     return figure
 
 
-def reward(bandit: Seen, against: str = "decisions") -> Figure:
+def reward(view: View, against: str = "decisions") -> Figure:
     """Draw the mean reward of decisions over time, beside that of the holdout if there is one."""
-    record = bandit.timeline()
+    record = view.timeline()
     _some(record)
     totals = record.totals
     fewest = min((count for count in totals[:, :, 1].sum(axis=0) if count), default=0)
