@@ -21,6 +21,7 @@ from benchmarks import (
     beds,
     beside,
     calibration,
+    change,
     claims,
     evaluation,
     exploration,
@@ -52,6 +53,7 @@ SUITES: dict[str, ModuleType] = {
         evaluation,
         feedback,
         application,
+        change,
         studies,
     )
 }
@@ -63,6 +65,7 @@ WHEN_NAMED = (
     evaluation,
     feedback,
     application,
+    change,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -71,7 +74,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback),
+    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback, change),
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
@@ -117,7 +120,7 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration, evaluation, feedback and application run only when they are named, the
+    The suites beds, exploration, calibration, evaluation, feedback, application and change run only when named, the
     first three for hours.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """

@@ -199,3 +199,18 @@ def trade(data: Data, path: Path) -> None:
         axes.axhline(1.0, color="0.3", linewidth=1, linestyle=(0, (4, 3)))
     _legend(figure, panels[0])
     figure.savefig(path, dpi=150)
+
+
+def change(lines: Data, path: Path) -> None:
+    """What is earned of the best over the rounds, where a channel switches at half time."""
+    figure, (axes,) = _axes()
+    for at, line in enumerate(line for line in lines if line["switches"]):
+        rounds = (np.arange(len(line["curve"])) + 0.5) * line["rounds"] / len(line["curve"])
+        name = "no half-life" if line["half_life"] is None else f"half-life of {line['half_life']:,} rewards"
+        axes.plot(rounds, line["curve"], color=COLOURS[at], marker=MARKERS[at], markersize=4, label=name)
+        axes.axvline(line["rounds"] / 2, color="0.6", linewidth=1.0)
+    axes.axhline(0.9, color="0.6", linewidth=1.0, linestyle=(0, (2, 2)))
+    axes.set_xlabel("rounds; a channel switches at the line")
+    axes.set_ylabel("earned, of the best of the time")
+    _legend(figure, axes)
+    figure.savefig(path, dpi=150)

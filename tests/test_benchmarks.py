@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, application, deciding, feedback, regret, studies
+from benchmarks import against, application, change, deciding, feedback, regret, studies
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -200,3 +200,18 @@ def test_a_bandit_is_timed_beside_its_policy_and_its_open_decisions_are_weighed(
     drawn = application.chances(application.CHANCES["floors, ceiling, holdout"], 20)
     assert min(drawn["values"]) > 1e-6
     assert drawn["least"] > 0
+
+
+def test_change_is_measured_and_reported(tmp_path):
+    result = run("change", "--quick", "--jobs", "1", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    numbers = json.loads((tmp_path / "results.json").read_text())["change"]
+    assert [(line["switches"], line["half_life"]) for line in numbers["switches"]] == [
+        (True, None),
+        (True, 40),
+        (False, 40),
+    ]
+    assert numbers["switches"][2]["alarms"] == {"soon": 0, "late": 0}
+    assert [line["start"] for line in numbers["levels"]] == list(change.STARTS)
+    assert all(line["retired"] == 0 for line in numbers["levels"])
+    assert "does not hold" not in (tmp_path / "report.md").read_text()  # nothing is judged by two worlds

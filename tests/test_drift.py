@@ -124,7 +124,8 @@ def test_a_history_holds_every_reward_once_in_blocks_that_shrink():
     assert whole == ledger
     full = history.lengths[:-1]
     assert full == sorted(full, reverse=True)
-    assert len(full) <= 2 * np.log2(5000 / 64) + 2
+    assert len(full) <= 4 * np.log2(5000 / 128) + 1
+    assert max(full.count(length) for length in full) == 4
     again = History.from_state(history.state(), (3, 4))
     assert again.lengths == history.lengths
     assert again.blocks == history.blocks

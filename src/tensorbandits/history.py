@@ -1,7 +1,7 @@
 """Rewards in the order in which they were told, added up per cell in blocks that are the longer the older they are.
 
 So recent rewards can be held against older ones, whenever the change was, without keeping them all: of n rewards there
-are about 2 log2(n / 64) blocks, each of at most 20,000 cells.
+are about 4 log2(n / 128) blocks, each of at most 20,000 cells.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from tensorbandits.checks import Cell, check_count
 from tensorbandits.ledger import Ledger
 
 _BLOCK = 64  # rewards of the newest blocks
+_ALIKE = 4  # blocks of the same length, at most
 _CELLS = 20_000  # of a block: those that were rewarded most
 
 
 class History:
     """Blocks of rewards, the oldest first.
 
-    Three blocks of the same length make one of twice the length and one as it is: lengths fall from the oldest to the
-    newest, and no more than two are alike, but for the newest, which still fills.
+    The oldest two of five blocks of the same length become one: lengths fall from the oldest to the newest, and no more
+    than four are alike, but for the newest, which still fills.
 
     >>> history = History((2, 3))
     >>> [history.record((0, 1), 1.0) for _ in range(64 * 6 + 1)][-1], history.lengths
-    (385, [128, 128, 64, 64, 1])
+    (385, [128, 64, 64, 64, 64, 1])
     >>> history.replace(1, (0, 1), 1.0, 3.0); history.blocks[0][0, 1].total
     130.0
     """
@@ -62,13 +63,13 @@ class History:
                 self.blocks[at].replace(cell, old, new)
 
     def _merge(self) -> None:
-        at = len(self.lengths) - 1
-        while at >= 2 and self.lengths[at] == self.lengths[at - 1] == self.lengths[at - 2]:
-            self.blocks[at - 2].merge(self.blocks.pop(at - 1))
-            self.lengths[at - 2] += self.lengths.pop(at - 1)
-            if len(self.blocks[at - 2]) > _CELLS:
-                self.blocks[at - 2] = _most(self.blocks[at - 2])
-            at -= 2
+        at = len(self.lengths) - 1 - _ALIKE  # the oldest of five
+        while at >= 0 and self.lengths[at] == self.lengths[at + _ALIKE]:
+            self.blocks[at].merge(self.blocks.pop(at + 1))
+            self.lengths[at] += self.lengths.pop(at + 1)
+            if len(self.blocks[at]) > _CELLS:
+                self.blocks[at] = _most(self.blocks[at])
+            at -= _ALIKE
 
     def grow(self, shape: Cell) -> None:
         """Follow modes that gain levels."""
