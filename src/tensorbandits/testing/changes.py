@@ -180,6 +180,28 @@ def check_a_corrected_reward_counts_as_if_it_had_been_told(case: Case) -> None:
     _correct_while_playing(case)
 
 
+def check_a_corrected_reward_that_has_faded_counts_what_is_left_of_it(case: Case) -> None:
+    """Rewards that were told wrong while the past fades, and are corrected later, count as the right ones would."""
+    right, mended = case.make(SHAPE), case.make(SHAPE)
+    rng, told = np.random.default_rng(0), []
+    for _ in range(60):
+        choice = right.choose(right.query())
+        reward = float(rng.integers(1, 9))
+        for policy, value in ((right, reward), (mended, -reward)):
+            policy.fade(0.97)
+            policy.tell(choice.cell, value, choice.note)
+        told.append((choice, reward))
+    for age, (choice, reward) in enumerate(reversed(told)):
+        mended.correct(choice.cell, -reward, reward, choice.note, weight=0.97**age)
+    for entry in right.ledger:
+        np.testing.assert_allclose(mended.ledger[entry.cell][1:], entry[1:], rtol=1e-9, atol=1e-9)
+    if not case.samples and case.patient:  # what was not asked for does not count alike in all others
+        everywhere = all_cells(SHAPE)
+        np.testing.assert_allclose(mended.estimate(everywhere), right.estimate(everywhere), rtol=1e-3, atol=1e-3)
+    with raises(ValueError, "that still counts"):
+        mended.correct(told[0][0].cell, 99.0, 1.0, weight=1.0)
+
+
 def _correct_while_playing(case: Case) -> None:
     """Play with rewards that are all wrong at first, and corrected ten rounds later; the best cell is found."""
     mean = np.multiply.outer([0.2, 1.0, 0.4], [0.1, 0.3, 1.0, 0.5])
@@ -241,6 +263,7 @@ CHECKS = [
     check_a_fading_past_follows_a_change,
     check_a_ledger_told_equals_its_rewards_told,
     check_a_corrected_reward_counts_as_if_it_had_been_told,
+    check_a_corrected_reward_that_has_faded_counts_what_is_left_of_it,
     check_what_was_never_told_is_not_corrected,
     check_a_ledger_of_another_shape_is_refused,
 ]
