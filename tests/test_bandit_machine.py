@@ -56,7 +56,13 @@ class Machine(RuleBasedStateMachine):
         assert not any(all(cell[m] == i for m, i in partial.items()) for partial in self.bandit.space.forbidden)
         assert 0.0 < decision.propensity <= 1.0
         state = "open" if active else "inactive"
-        self.model[decision.id] = {"cell": cell, "state": state, "reward": None, "end": self.time + WINDOW}
+        self.model[decision.id] = {
+            "cell": cell,
+            "state": state,
+            "reward": None,
+            "end": self.time + WINDOW,
+            "shown": active,
+        }
 
     @rule(data=st.data(), reward=REWARDS, how=st.sampled_from(["plain", "amend", "add"]))
     def tell(self, data, reward, how):
@@ -78,7 +84,7 @@ class Machine(RuleBasedStateMachine):
         if (number := self.pick(data)) is not None and self.model[number]["state"] != "cancelled":
             self.bandit.activate(number)
             if self.model[number]["state"] == "inactive":
-                self.model[number].update(state="open", end=self.time + WINDOW)
+                self.model[number].update(state="open", end=self.time + WINDOW, shown=True)
 
     @rule(data=st.data())
     def cancel(self, data):
@@ -156,6 +162,10 @@ class Machine(RuleBasedStateMachine):
             np.testing.assert_allclose(ledger[cell][1:3], sums, rtol=1e-9, atol=1e-9)
         assert self.half_life or self.started or all(ledger[cell][1:3] == sums for cell, sums in expected.items())
         assert np.isclose(ledger.rounds, sum(rounds for rounds, _ in expected.values()))
+        shown = [known for known in self.model.values() if known["shown"] and known["state"] != "cancelled"]
+        rewards = [known["reward"] for known in shown if known["reward"] is not None]
+        expected = [len(shown), len(rewards), sum(rewards), sum(reward**2 for reward in rewards)]
+        assert np.allclose(self.bandit.timeline().totals.sum(axis=(0, 1)), expected)
 
 
 @pytest.mark.parametrize(("runs", "steps"), [(10, 30), pytest.param(200, 50, marks=pytest.mark.slow)])

@@ -1,5 +1,7 @@
 """What a bandit says it believes: held to plain sums over all combinations."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,30 @@ def test_modes_and_labels_of_any_kind_have_frames():
     pair = tb.Bandit(tb.Space({"a": ["x", "y"], "b": ["u", "v"]}), rank=1, seed=0).explain()  # of no reward at all
     assert pair.shares["modes"].tolist() == [1, 1, 2]
     assert "together" not in repr(pair)
+
+
+def test_what_is_explained_is_of_one_moment_whatever_other_threads_do():
+    one, done = told(rewards=100, rank=1), threading.Event()
+
+    def change():
+        for number in range(1000):
+            if number < 20:
+                one.add_level("offer", number)
+            one.tell(one.ask(segment="new"), 1.0)
+            if done.is_set():
+                return
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(4):
+            found = one.explain(arms=2)
+            assert len(found.effects) == sum(map(len, found.levels))
+            assert len(found.arms) == 4
+            assert len(one.history("offer")["level"].unique()) >= 4
+    finally:
+        done.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("policy", ["ucb", "epoch-greedy"])

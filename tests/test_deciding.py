@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import chisquare
 
 import tensorbandits as tb
-from tensorbandits.deciding import Group, Request, Ring, Share, Shares, Spread
+from tensorbandits.deciding import Group, Request, Ring, Spread
+from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor import Allowed
 
 SHAPE = (20, 4, 3)

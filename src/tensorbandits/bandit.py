@@ -20,15 +20,16 @@ import numpy as np
 
 from tensorbandits import beliefs, codec, figures, warm
 from tensorbandits.beliefs import Beliefs
-from tensorbandits.checks import Cell, check_count, check_seed, is_finite, is_sequence
+from tensorbandits.checks import Cell, check_count, check_seed, is_finite
 from tensorbandits.data.log import Missing
-from tensorbandits.deciding import Request, Ring, Share, Shares
+from tensorbandits.deciding import Request, Ring
 from tensorbandits.decision import Decision
 from tensorbandits.feedback import Book, Change
 from tensorbandits.labels import Label
 from tensorbandits.policies import registry, saving
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
 from tensorbandits.policies.base import Policy
+from tensorbandits.shares import Shares
 from tensorbandits.space import Space
 from tensorbandits.spans import Span
 from tensorbandits.telling import Teller
@@ -47,7 +48,6 @@ _STATE = (
 )
 _SALT = 0xBA4D17
 _REQUESTS = 1024  # requests of which best arms are kept
-_PARTS = "give pairs of labels and a share, such as [({'channel': 'sms'}, 0.05)]"
 
 
 class Bandit:
@@ -123,7 +123,7 @@ class Bandit:
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
         samples = isinstance(self.policy, ApproximateThompsonSampling)
         self._ring = Ring(check_count(ring, "ring"))
-        self._shares = self._check_shares(floors, ceilings, holdout, baseline)
+        self._shares = Shares.of(space, floors=floors, ceilings=ceilings, baseline=baseline, holdout=holdout)
         if self._shares.ceilings and not samples:
             raise ValueError(
                 f"ceilings are given, but {type(self.policy).__name__} draws by itself; use a policy that samples, "
@@ -450,7 +450,7 @@ class Bandit:
                 "policy": saving.detached(self.policy.state_dict()),
                 "rng": self._rng.bit_generator.state,
                 "ring": self._ring.size,
-                "shares": [[_written(one) for one in part] for part in self._shares[:3]],
+                "shares": self._shares.state(),
                 "holdout": self._shares.holdout,
                 "window": None if window is None else list(window),
                 "default": self._book.default,
@@ -496,8 +496,7 @@ class Bandit:
             space = Space.from_state(state["space"])
             policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
             self = cls(space, policy, ring=state["ring"], clock=clock)
-            shares = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state["shares"]]
-            self._shares = Shares(shares[0], shares[1], shares[2], float(state["holdout"]))
+            self._shares = Shares.from_state(state["shares"], state["holdout"])
             self._book = Book(
                 window=Span.written(state["window"]),
                 default=None if state["default"] is None else policy.check_reward(state["default"]),
@@ -609,35 +608,6 @@ class Bandit:
             self._requests[key] = request
         return request
 
-    def _check_shares(self, floors: Any, ceilings: Any, holdout: Any, baseline: Any) -> Shares:
-        least = [({}, floors)] if is_finite(floors) and not isinstance(floors, bool) else floors
-        made = (
-            [({}, 1.0)] if baseline == "uniform" else [(baseline, 1.0)] if isinstance(baseline, Mapping) else baseline
-        )
-        found = {"floors": least, "ceilings": ceilings, "baseline": made}
-        parts = {name: tuple(self._parts(name, value)) for name, value in found.items()}
-        if (total := sum(one.share for one in parts["floors"])) > 1.0:
-            raise ValueError(f"the floors add up to {total:g}; they are shares of all decisions, at most 1 together")
-        if abs((total := sum(one.share for one in parts["baseline"])) - 1.0) > 1e-9:
-            raise ValueError(f"the shares of the baseline add up to {total:g}; they must add up to 1")
-        if isinstance(holdout, bool) or not is_finite(holdout) or not 0 <= holdout < 1:
-            raise ValueError(
-                f"holdout is {holdout!r}; it is the share of decisions for the baseline, from 0 to below 1"
-            )
-        return Shares(**parts, holdout=float(holdout))
-
-    def _parts(self, name: str, value: Any) -> list[Share]:
-        if not is_sequence(value):
-            raise TypeError(f"{name} is {value!r}; {_PARTS}")
-        parts = []
-        for part in value:
-            if not is_sequence(part) or len(part) != 2 or not isinstance(part[0], Mapping):
-                raise TypeError(f"{name} has the part {part!r}; {_PARTS}")
-            if isinstance(part[1], bool) or not is_finite(part[1]) or not 0 <= part[1] <= 1:
-                raise ValueError(f"{name} has the share {part[1]!r}; shares are from 0 to 1")
-            parts.append(Share(self.space.partial(part[0]), float(part[1])))
-        return parts
-
 
 def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
     """Return the policy itself, or one made for the space."""
@@ -655,7 +625,3 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
 
 def _id(decision: Any) -> Any:
     return decision.id if isinstance(decision, Decision) else decision
-
-
-def _written(share: Share) -> list[Any]:
-    return [[list(pair) for pair in share.levels.items()], share.share]

@@ -21,6 +21,7 @@ from tensorbandits.checks import Cell
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
+from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor.allowed import Allowed
 
 Partial = Mapping[int, int]
@@ -28,13 +29,6 @@ Partial = Mapping[int, int]
 _COUNTED = 1_000_000  # arms that are counted one by one where combinations are forbidden
 _TRIES = 100  # to meet an allowed arm, before all are listed
 _OUTDATED = 2.0  # times as many rewards make all draws of the ring obsolete
-
-
-class Share(NamedTuple):
-    """A share of decisions for the arms that have some levels, spread evenly over those that are allowed."""
-
-    levels: dict[int, int]  # by position of the mode; none for all arms
-    share: float
 
 
 class Group:
@@ -175,15 +169,6 @@ class Drawn(NamedTuple):
     propensity: float | None
     by: str
     note: Any = None
-
-
-class Shares(NamedTuple):
-    """What decisions are drawn by besides the policy."""
-
-    floors: tuple[Share, ...] = ()
-    ceilings: tuple[Share, ...] = ()
-    baseline: tuple[Share, ...] = (Share({}, 1.0),)
-    holdout: float = 0.0
 
 
 class Request:
