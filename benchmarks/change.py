@@ -153,9 +153,10 @@ def section(store: Store, options: Options) -> Findings:
     parts: list[Part] = [
         Text(
             f"Thompson sampling, told rank {RANK}, decides among {SHAPE[1]} offers x {SHAPE[2]} channels for one of "
-            f"{SHAPE[0]} segments. At half time the effects of the channel that is best most often turn "
-            "around. What is earned is 0 for an arm drawn at random and 1 for the best of the time; recovered is when "
-            f"{AWHILE} decisions in a row earn {RECOVERED:.0%} of it."
+            f"{SHAPE[0]} segments. At half time the effects of the channel that is best most often turn around. What "
+            "is earned is 0 for an arm drawn at random and 1 for the best of the time. A world has recovered when "
+            f"{AWHILE} decisions in a row earn {RECOVERED:.0%} of it for the first time, which luck makes early; so "
+            "beside it is when the average over all worlds does."
         ),
         command(NAME, *options.flags),
         Picture("change", partial(figures.change, lines), "What is earned of the best, before and after a switch."),
@@ -178,13 +179,15 @@ def _switched(found: list[tuple[Settings, Result]], switches: bool, half_life: i
     here = [one for settings, one in found if (settings["switches"], settings["half_life"]) == (switches, half_life)]
     times = [np.inf if one["recovered"] is None else one["recovered"] for one in here]
     median = float(np.median(times))
+    curve, rounds = np.mean([one["curve"] for one in here], axis=0), found[0][0]["rounds"]
     return {
         "switches": switches,
         "half_life": half_life,
         "worlds": len(here),
-        "rounds": found[0][0]["rounds"],
-        "curve": np.mean([one["curve"] for one in here], axis=0).tolist(),
+        "rounds": rounds,
+        "curve": curve.tolist(),
         "recovered": median if np.isfinite(median) else None,
+        "average": _average(curve, rounds) if switches else None,
         "never": int(np.isinf(times).sum()),
         "named": {when: sum(one[when] == [one["moved"]] for one in here) for when in ("soon", "late")},
         "alarms": {
@@ -194,20 +197,28 @@ def _switched(found: list[tuple[Settings, Result]], switches: bool, half_life: i
     }
 
 
+def _average(curve: np.ndarray, rounds: int) -> float | None:
+    """After how many rounds from half time on the mean curve of all worlds is back, if it is."""
+    back = np.flatnonzero(curve[POINTS // 2 :] >= RECOVERED)
+    return float((back[0] + 1) * rounds / POINTS) if len(back) else None
+
+
 def _switch_table(lines: list[dict[str, Any]]) -> Table:
-    header = ["world", "half-life", "worlds", "recovered after (median)", "never"]
+    header = ["world", "half-life", "worlds", "recovered after (median)", "never", "on average after"]
     header += ["named after 1/8 of the rounds", "named at the end", "other levels named"]
     rows = []
     for line in lines:
         switches = line["switches"]
-        recovered = ("–" if line["recovered"] is None else f"{line['recovered']:,.0f} rounds") if switches else ""
+        recovered, average = (
+            "" if not switches else "–" if line[name] is None else f"{line[name]:,.0f} rounds"
+            for name in ("recovered", "average")
+        )
         named = [str(line["named"][when]) if switches else "" for when in ("soon", "late")]
         given = "none" if line["half_life"] is None else f"{line['half_life']:,} rewards"
         alarms = "{soon} and {late}".format(**line["alarms"])
         world = "switches" if switches else "stays"
-        rows.append(
-            [world, given, str(line["worlds"]), recovered, str(line["never"]) if switches else "", *named, alarms]
-        )
+        never = str(line["never"]) if switches else ""
+        rows.append([world, given, str(line["worlds"]), recovered, never, average, *named, alarms])
     return Table(header, rows, "A channel that switches")
 
 
