@@ -4,7 +4,7 @@ STAMP := $(VENV)/installed
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench reproduce docs clean
+.PHONY: help demo test lint bench reproduce docs notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ reproduce: $(STAMP)  ## run the paper's evaluation; report and figures in out/re
 
 docs: $(STAMP)  ## build the documentation into build/docs
 	$(BIN)/mkdocs build --strict
+
+notebook: $(STAMP)  ## run docs/campaign.ipynb again, and keep what it shows
+	mkdir -p build && cd build && ../$(BIN)/jupyter execute --inplace ../docs/campaign.ipynb
 
 clean:  ## remove everything that the other targets made
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

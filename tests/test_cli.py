@@ -43,6 +43,7 @@ def test_the_demo_runs_a_campaign_that_learns(demo):
         assert 0 < float(decided) < float(possible)
         assert 0 < float(held) < float(possible)
         assert float(learned) > 0
+    assert png_size(out / "campaign.png")[0] > 1_000
     assert "believed best at the end, for new: offer" in result.stdout.replace("\n", " ")
 
 

@@ -70,6 +70,18 @@ def test_python_blocks_run(path, tmp_path, monkeypatch):
         exec(compile(padded, str(path), "exec"), namespace)
 
 
+def test_the_notebook_runs_and_its_figures_are_kept(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    book = nbformat.read(DOCS / "campaign.ipynb", as_version=4)
+    shown = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in kinds for kinds in shown) == 5
+    NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    again = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in kinds for kinds in again) == 5
+
+
 def test_pages_have_blocks_to_run():
     assert all(len(blocks(page.read_text(encoding="utf-8"))) >= 6 for page in DOCS.glob("tutorial*.md"))
     for path in (DOCS / "how-to").glob("*.md"):

@@ -86,6 +86,8 @@ def _campaign(out: Path, visitors: int, seed: int) -> None:
     console.print(words, highlight=False)
     text = f"{title}\n\n{markdown_table(campaign.HEADER, lines)}\n\n{words}\n"
     (out / "campaign.md").write_text(text, encoding="utf-8")
+    bandit.plot("reward", path=out / "campaign.png")
+    console.print(f"wrote {out / 'campaign.md'} and {out / 'campaign.png'}", highlight=False)
 
 
 def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) -> None:
