@@ -1,7 +1,9 @@
 """The documentation: its examples run, its links resolve, and it leaves no public name out."""
 
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,19 +135,38 @@ def test_navigation_lists_every_page():
     assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
-def test_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("site")
     pytest.importorskip("mkdocstrings")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.rglob("*.html"))) > 15
-    for page in tmp_path.rglob("*.html"):
+    return tmp_path
+
+
+def test_site_loads_nothing_from_elsewhere(site):
+    assert len(list(site.rglob("*.html"))) > 15
+    for page in site.rglob("*.html"):
         html = page.read_text(encoding="utf-8")
         loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", html)
         assert not loaded, f"{page.name} loads {loaded}"
         assert "&gt;&gt;&gt;</p>" not in html, f"{page.name} shows an example as text"
-    for sheet in tmp_path.rglob("*.css"):
+    for sheet in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet.name
+
+
+def test_search_finds_pages_that_are_opened_as_files(site):
+    if (browser := shutil.which("chromium") or shutil.which("chromium-browser")) is None:
+        assert not os.environ.get("CI"), "no browser: .ci/run installs chromium"
+        pytest.skip("no chromium on this machine, in which to try the search")
+    page = f"{(site / 'how-to' / 'rules.html').as_uri()}?q=half_life+fade"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
+    done = subprocess.run([browser, *flags, page], capture_output=True, text=True, check=False, timeout=300)
+    found = re.search(r'role="search".*?</ul>', done.stdout, flags=re.DOTALL)
+    assert found, done.stderr
+    assert "drift.html#" in found[0]
+    assert "No page has all of these words" not in found[0]
 
 
 @pytest.mark.parametrize("module", ["docs.measure_deviations", "benchmarks.__main__"])
