@@ -9,8 +9,10 @@ from scipy.stats import chisquare
 
 import tensorbandits as tb
 from tensorbandits.deciding import Group, Request, Ring, Spread
+from tensorbandits.policies.approximate import best_of, best_of_all
 from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor import Allowed
+from tensorbandits.tensor.sweep import Model
 
 SHAPE = (20, 4, 3)
 
@@ -157,8 +159,10 @@ def test_only_new_draws_are_searched(policy, ring, monkeypatch):
     searched = []
     from tensorbandits import deciding
 
-    best_of = deciding.best_of
-    monkeypatch.setattr(deciding, "best_of", lambda draw, query: searched.append(draw) or best_of(draw, query))
+    best_of_all = deciding.best_of_all
+    monkeypatch.setattr(
+        deciding, "best_of_all", lambda draws, query: searched.extend(draws) or best_of_all(draws, query)
+    )
     own, request = Ring(8), Request(policy.query((3,)), Shares())
     own.take([draw for _, draw in ring.draws[:8]], SHAPE)
     rng = np.random.default_rng(0)
@@ -187,3 +191,17 @@ def test_policies_that_do_not_sample_say_what_they_know(name, known):
     low, high = 0.1 / 9 + 0.9 * 0.9 / 9, 0.1 / 9 + 0.9 * (0.9 / 9 + 0.1)
     assert {round(decision.propensity, 12) for decision in decisions} == {round(low, 12), round(high, 12)}
     assert all(decision.propensity > 0.15 for decision in decisions if decision.by == "policy")
+
+
+def test_the_best_of_all_draws_are_those_of_each(policy, ring):
+    """Of several ranks, of cells that deviate, and of arrays; where all is allowed, and where not."""
+    auto = tb.TensorThompsonSampling(SHAPE, context=(0,), seed=0)
+    auto.tell_many([(0, 0, 0), (1, 2, 1)] * 40, [0.0, 1.0] * 40)
+    single = tb.TensorThompsonSampling(SHAPE, 2, context=(0,), residual=True, seed=0)
+    single.tell_many([(0, 0, 0), (1, 2, 1)] * 40, [0.0, 1.0] * 40)
+    draws = [*(draw for _, draw in ring.draws), *auto.fresh_draws(40, wait=True), *single.fresh_draws(3, wait=True)]
+    draws.append(np.random.default_rng(0).standard_normal(SHAPE))
+    assert len({draw.rank for draw in draws if isinstance(draw, Model)}) > 1
+    for allowed in (None, {1: [0, 2]}, Allowed(forbidden=[{1: 2, 2: 1}])):
+        query = policy.query((3,), allowed)
+        assert best_of_all(draws, query) == [best_of(draw, query) for draw in draws]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorbandits.checks import Cell
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of, best_of_all
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.shares import Share, Shares
@@ -220,8 +220,9 @@ class Request:
     def _law(self, ring: Ring) -> dict[Cell, float]:
         """The policy's probability of each arm that has one."""
         draws, known = ring.draws, self._best
-        query = self.query
-        self._best = {n: known[n] if n in known else best_of(draw, query) for n, draw in draws}
+        new = [(n, draw) for n, draw in draws if n not in known]
+        found = dict(zip((n for n, _ in new), best_of_all([draw for _, draw in new], self.query), strict=True))
+        self._best = {n: known[n] if n in known else found[n] for n, _ in draws}
         law: dict[Cell, float] = {}
         each = 1.0 / len(draws)
         for cell in self._best.values():

@@ -302,3 +302,16 @@ def test_the_plain_contraction_goes_block_by_block(monkeypatch):
     monkeypatch.setattr(plain, "BLOCK", 100)
     full = entries(core, factors, {})
     assert plain.best_index(core, factors, {}) == np.unravel_index(full.argmax(), full.shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "fixed"),
+    [((4, 5, 6), (2, 2, 2), (-1, 3, -1)), ((7, 3), (1, 2), (-1, -1)), ((60, 60, 60), (3, 3, 3), (-1, -1, -1))],
+)
+def test_the_best_of_each_of_many_is_the_best_of_one_by_one(shape, rank, fixed):
+    """Also where qhull reduces the rows, as it does for the last."""
+    rng = np.random.default_rng(0)
+    sizes, ranks, levels = (np.array(values, dtype=np.int64) for values in (shape, rank, fixed))
+    cores, rows = rng.standard_normal((9, ranks.prod())), rng.standard_normal((9, int(sizes @ ranks)))
+    one_by_one = [best.best_packed(core, line, sizes, ranks, levels) for core, line in zip(cores, rows)]
+    assert best.best_of_each(cores, rows, sizes, ranks, levels) == one_by_one

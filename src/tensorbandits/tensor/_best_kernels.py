@@ -55,6 +55,13 @@ def best_index(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints
 
 
 @kernel
+def best_indices(cores: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
+    """Write the cells of the largest entries of tensors with cores (n, c) and rows (n, s) to ``out`` (n, d)."""
+    for i in range(len(cores)):
+        best_index(cores[i], rows[i], sizes, ranks, fixed, out[i])
+
+
+@kernel
 def take(rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, index: Ints, heads: Ints) -> tuple[Floats, Ints]:
     """Return the rows and sizes when of each free mode only the levels ``index[heads[j] : heads[j + 1]]`` are kept.
 

@@ -62,6 +62,24 @@ def best_packed(
     return tuple(cell.tolist())
 
 
+def best_of_each(cores: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints) -> list[Cell]:
+    """Return the cells of the largest entries of packed tensors of one shape and rank, in one call where that is quick.
+
+    ``cores`` (n, entries) and ``rows`` (n, entries) have one tensor in each line; the others are as for one.
+
+    >>> sizes, ranks, rows = np.array([2, 3]), np.array([1, 1]), np.array([[1.0, -2, 3, -4, 3], [1, 2, 3, 5, 4]])
+    >>> best_of_each(np.ones((2, 1)), rows, sizes, ranks, np.array([-1, -1]))
+    [(1, 1), (1, 1)]
+    """
+    from tensorbandits.tensor import _best_kernels
+
+    if _hulls_pay(sizes.tolist(), ranks.tolist(), fixed.tolist()):
+        return [best_packed(core, line, sizes, ranks, fixed) for core, line in zip(cores, rows, strict=True)]
+    cells = np.empty((len(cores), sizes.size), np.int64)
+    _best_kernels.best_indices(cores, rows, sizes, ranks, fixed, cells)
+    return [tuple(cell) for cell in cells.tolist()]
+
+
 def _best(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, cell: Ints) -> None:
     """Write the cell of the largest entry to ``cell`` (d,)."""
     from tensorbandits.tensor import _best_kernels
@@ -117,11 +135,9 @@ def _best_levels(
 def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) -> dict[int, Ints]:
     """Return, for each mode where that pays, which rows qhull leaves."""
     kept: dict[int, Ints] = {}
-    if max(ranks) < 3:
+    if not _hulls_pay(sizes, ranks, fixed):
         return kept
     counts = _counts(sizes, ranks, fixed)
-    if _microseconds(counts, ranks) < _QUICK:
-        return kept
     start = 0
     for j, (n, r) in enumerate(zip(sizes, ranks, strict=True)):
         if fixed[j] < 0 and _pays(counts, ranks, j):
@@ -129,6 +145,11 @@ def _reduce(rows: Floats, sizes: list[int], ranks: list[int], fixed: list[int]) 
             counts[j] = len(kept[j])
         start += n * r
     return kept
+
+
+def _hulls_pay(sizes: list[int], ranks: list[int], fixed: list[int]) -> bool:
+    """Say whether qhull may be worth its while: not for low ranks, nor if the search is quick anyway."""
+    return max(ranks) > 2 and _microseconds(_counts(sizes, ranks, fixed), ranks) >= _QUICK
 
 
 def _counts(sizes: list[int], ranks: list[int], fixed: list[int]) -> list[int]:
