@@ -489,3 +489,22 @@ def test_the_reward_of_a_decision_is_what_it_is_now():
     assert bandit.reward(second) == 1.0
     with pytest.raises(LookupError, match="no decision has the id"):
         bandit.reward("x-1")
+
+
+def test_a_caller_may_give_ids_of_their_own_each_once():
+    bandit = tb.Bandit(tb.Space({"offer": ["a", "b"]}), "thompson", rank=1, seed=0)
+    decision = bandit.ask(id="order 17-03")
+    assert decision.id == "order 17-03"
+    with pytest.raises(ClosedDecisionError, match="'order 17-03' already"):
+        bandit.ask(id="order 17-03")
+    for wrong in ("", "two\nlines", "x" * 201):
+        with pytest.raises(ValueError, match="the id is .* give 1 to 200"):
+            bandit.ask(id=wrong)
+    with pytest.raises(TypeError, match="the id is 17"):
+        bandit.ask(id=17)
+    assert bandit.waiting == 1
+    again = tb.Bandit.from_state_dict(bandit.state_dict())
+    again.tell("order 17-03", 1.0)
+    assert again.status("order 17-03") == "rewarded"
+    with pytest.raises(ClosedDecisionError):
+        again.ask(id="order 17-03")

@@ -22,9 +22,9 @@ from tensorbandits import beliefs, codec, figures, warm
 from tensorbandits.beliefs import Beliefs
 from tensorbandits.checks import Cell, check_count, check_seed, is_finite
 from tensorbandits.data.log import Missing
-from tensorbandits.deciding import Request, Ring
+from tensorbandits.deciding import Drawn, Request, Ring
 from tensorbandits.decision import Decision
-from tensorbandits.feedback import Book, Change
+from tensorbandits.feedback import Book, Change, ClosedDecisionError, check_id
 from tensorbandits.labels import Label
 from tensorbandits.policies import registry, saving
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Part = tuple[Mapping[str, Label], float]
 
-_VERSION = 2  # of a saved bandit
+_VERSION = 3  # of a saved bandit
 _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
     *("window", "default", "adds", "capacity", "remember", "book", "teller"),
@@ -158,12 +158,14 @@ class Bandit:
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         activate: bool = True,
+        id: str | None = None,
         **labels: Label,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
         ``allowed`` lists labels that may be chosen, by mode. With ``activate=False`` the decision waits for nothing
-        until :meth:`activate` says that it was shown.
+        until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
+        that name, or of that of another argument, is given in a mapping.
         """
         levels = self.space.given(context, **labels)
         chosen = {} if allowed is None else self.space.allowed(allowed)
@@ -173,6 +175,8 @@ class Bandit:
         sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
         fresh = [] if sampling is None else self._ring.fresh(sampling)
         with self._lock:
+            if id is not None and check_id(id) in self._book:
+                raise ClosedDecisionError(f"a decision has the id {id!r} already; give each its own, or none")
             request = self._request(levels, chosen)
             if sampling is not None:
                 self._ring.take(fresh, sampling.shape)
@@ -181,12 +185,17 @@ class Bandit:
                 drawn = request.draw(self._ring, self._rng)
             else:
                 drawn = request.ask(self.policy, self._rng)
-            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate, held=drawn.by == "holdout")
+            held = drawn.by == "holdout"
+            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate, held=held, number=id)
             self._changes.extend(self._book.expire(time=now))
-            named = self.space.labels(drawn.cell)
         self._apply(now)
+        return self._named(number, drawn, now)
+
+    def _named(self, number: str, drawn: Drawn, time: float) -> Decision:
+        """Return a decision by its labels."""
+        named = self.space.labels(drawn.cell)
         given = {self.space.modes[mode]: named.pop(self.space.modes[mode]) for mode in self.space.context}
-        return Decision(number, named, given, drawn.propensity, drawn.by, type(self.policy).__name__, now)
+        return Decision(number, named, given, drawn.propensity, drawn.by, type(self.policy).__name__, time)
 
     def activate(self, decision: str | Decision) -> None:
         """Say that a decision was shown: its window begins now."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from tensorbandits.timeline import Timeline
 
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
 INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
+_LONGEST_ID = 200
 
 
 class UnknownDecisionError(LookupError):
@@ -118,14 +119,34 @@ class Book:
         """Return how many decisions wait, shown or not."""
         return len(self._open) + len(self._inactive)
 
-    def open(self, cell: Cell, note: Any = None, *, time: float, active: bool = True, held: bool = False) -> str:
-        """Enter a decision, ``held`` if the holdout made it, and return its id.
+    def __contains__(self, number: object) -> bool:
+        """Say whether a decision with this id is kept."""
+        return number in self._open or number in self._inactive or number in self._closed
+
+    def issue(self) -> str:
+        """Return an id that no decision has had."""
+        serial = self._issued[self._token]
+        self._issued[self._token] = serial + 1
+        return f"{self._token}-{serial}"
+
+    def open(
+        self,
+        cell: Cell,
+        note: Any = None,
+        *,
+        time: float,
+        active: bool = True,
+        held: bool = False,
+        number: str | None = None,
+    ) -> str:
+        """Enter a decision, ``held`` if the holdout made it, and return its id, which may be given as ``number``.
 
         :meth:`expire` then says what else is to be done.
         """
-        serial = self._issued[self._token]
-        self._issued[self._token] = serial + 1
-        number = f"{self._token}-{serial}"
+        if number is None:
+            number = self.issue()
+        elif check_id(number) in self:
+            raise ClosedDecisionError(f"a decision has the id {number!r} already; give each its own, or none")
         if len(self._cells) > self.capacity:
             self._cells.clear()
         record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE, held)
@@ -177,6 +198,19 @@ class Book:
 
         ``check`` is applied to what the ledger would be told, before anything is changed.
         """
+        value = self.plan(number, reward, amend=amend, add=add, check=check)
+        return None if value is None else self.enter(number, value)
+
+    def plan(
+        self,
+        number: Any,
+        reward: float,
+        *,
+        amend: bool = False,
+        add: bool = False,
+        check: Callable[[float], float] = float,
+    ) -> float | None:
+        """Return the reward that a decision would have after :meth:`tell`, or ``None`` if it is told that already."""
         record = self._find(number)
         if record.state == CANCELLED:
             raise _cancelled(number, "it takes no reward: tell(arm=..., context=..., reward=...) needs no decision")
@@ -191,28 +225,43 @@ class Book:
                 f"decision {number!r} has the reward {before:g} already, and {value:g} is told now; to replace it, use "
                 "amend=True" + (", to add to it, add=True" if self.adds else "")
             )
+        return None if value == before else value
+
+    def enter(self, number: Any, reward: float) -> Change | None:
+        """Give a decision a reward, whatever it had before; return what that changes."""
+        record = self._find(number)
         old, state = record.reward, record.state
-        self._reward(record, value)
-        if value != before or record.state != REWARDED:
-            self._close(number, record, REWARDED)
-        return None if value == old else Change(record.cell, old, value, record.note, record, state)
+        self._reward(record, reward)
+        self._close(number, record, REWARDED)
+        return None if reward == old else Change(record.cell, old, reward, record.note, record, state)
 
     def expire(self, *, time: float) -> list[Change]:
         """Close the decisions whose window has ended, and those that are too many; return what that changes."""
-        changes = []
-        now = self.rounds if self.window is not None and self.window.rounds else time
-        while self._open:
-            number, record = next(iter(self._open.items()))
-            if len(self._open) <= self.capacity and (self.window is None or now <= record.due):
-                break
-            self._close(number, record, TIMED_OUT)
-            if self.default is not None:
-                self._reward(record, self.default)
-                changes.append(Change(record.cell, None, self.default, record.note, record))
-        while len(self._inactive) > self.capacity:
-            number, record = next(iter(self._inactive.items()))
-            self._close(number, record, CANCELLED)
+        ended, dropped = self.overdue(time=time)
+        changes = [change for number in ended if (change := self.time_out(number, self.default)) is not None]
+        for number in dropped:
+            self.cancel(number)
         return changes
+
+    def overdue(self, *, time: float) -> tuple[list[str], list[str]]:
+        """Return the ids of decisions whose window has ended, or that are too many, and of unshown ones too many."""
+        now = self.rounds if self.window is not None and self.window.rounds else time
+        excess = len(self._open) - self.capacity
+        ended = []
+        for number, record in self._open.items():
+            if len(ended) >= excess and (self.window is None or now <= record.due):
+                break
+            ended.append(number)
+        return ended, list(islice(self._inactive, max(len(self._inactive) - self.capacity, 0)))
+
+    def time_out(self, number: str, reward: float | None) -> Change | None:
+        """Close a decision whose window has ended, with a reward if there is one; return what that changes."""
+        record = self._find(number)
+        self._close(number, record, TIMED_OUT)
+        if reward is None:
+            return None
+        self._reward(record, reward)
+        return Change(record.cell, None, reward, record.note, record)
 
     def _reward(self, record: Record, reward: float | None) -> None:
         """Give a decision a reward, or another; the timeline has none of a decision that was never shown."""
@@ -266,15 +315,12 @@ class Book:
 
     def state(self) -> dict[str, Any]:
         """Return all decisions as plain arrays, and how many ids were given."""
-        tokens = {token: at for at, token in enumerate(self._issued)}
-        split = [number.rpartition("-") for number, _ in self._all()]
+        ids = "\n".join(number for number, _ in self._all())
         records = [record for _, record in self._all()]
         return {
             "rounds": self.rounds,
             "issued": dict(self._issued),
-            "ids": np.array([(tokens[token], int(serial)) for token, _, serial in split], dtype=np.int64).reshape(
-                -1, 2
-            ),
+            "ids": np.frombuffer(ids.encode(), dtype=np.uint8),
             "cells": np.array([record.cell for record in records], dtype=np.int64),
             "states": np.array([_STATES.index(record.state) for record in records], dtype=np.int64),
             "due": np.array([record.due for record in records]),
@@ -292,26 +338,25 @@ class Book:
         """Take back what :meth:`state` returned, of cells within a shape; ids start with another token."""
         self.rounds = check_count(state["rounds"], "rounds", 0)
         self._issued = {str(token): check_count(count, "issued", 0) for token, count in state["issued"].items()}
-        tokens, ids = list(self._issued), np.asarray(state["ids"])
+        ids = _read_ids(state["ids"], list(self._issued))
         count = len(ids)
         cells = check_cells(state["cells"], shape)
         states, told = (check_array(state[name], name, (count,), integers=True) for name in ("states", "told"))
         due, rewards = (check_array(state[name], name, (count,)) for name in ("due", "rewards"))
-        ids = check_array(ids, "ids", (count, 2), integers=True)
         when = [  # states did not always have it
             check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
             for name in ("numbers", "eras")
         ]
         marks, holdout = self._restore_timeline(state, shape, count)
-        columns = (ids, cells, states, due, told, rewards)
-        rows = zip(*(column.tolist() for column in columns), *when, strict=True)
-        for at, ((token, serial), cell, code, end, has, reward, number, era) in enumerate(rows):
+        columns = (cells, states, due, told, rewards)
+        rows = zip(ids, *(column.tolist() for column in columns), *when, strict=True)
+        for at, (identity, cell, code, end, has, reward, number, era) in enumerate(rows):
             name, note = _STATES[check_count(code, "a state", 0)], state["notes"].get(str(at))
             record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), note, end, name, holdout[at])
             record.mark = marks[at]
             record.reward, record.number, record.era = float(reward) if has else None, int(number), int(era)
             held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
-            held[f"{tokens[check_count(token, 'a token', 0)]}-{check_count(serial, 'a serial', 0)}"] = record
+            held[identity] = record
         self.renew()
         return self
 
@@ -324,6 +369,35 @@ class Book:
         if ((marks < -1) | (marks >= self.timeline.count)).any():
             raise ValueError("a decision is counted in no block of the timeline; give what state returned, whole")
         return marks.tolist(), held.astype(bool).tolist()
+
+
+def check_id(number: Any) -> str:
+    """Return an id that a caller gives, checked.
+
+    >>> check_id("order 17")
+    'order 17'
+    """
+    if not isinstance(number, str):
+        raise TypeError(f"the id is {number!r}; give text of at most {_LONGEST_ID} characters")
+    if not 0 < len(number) <= _LONGEST_ID or not number.isprintable():
+        shown = number if len(number) <= _LONGEST_ID else number[:20] + "…"
+        raise ValueError(
+            f"the id is {shown!r}, of {len(number)} characters; give 1 to {_LONGEST_ID} of them that can be printed"
+        )
+    return number
+
+
+def _read_ids(saved: Any, tokens: list[str]) -> list[str]:
+    """Return the ids that a state holds; pairs of a token's place and a serial, at first."""
+    array = np.asarray(saved)
+    if array.ndim == 2:
+        pairs = check_array(array, "ids", (len(array), 2), integers=True).tolist()
+        return [f"{tokens[check_count(at, 'a token', 0)]}-{check_count(serial, 'a serial', 0)}" for at, serial in pairs]
+    text = check_array(array, "ids", (len(array),), integers=True).astype(np.uint8).tobytes().decode()
+    ids = text.split("\n") if text else []
+    if len(set(ids)) != len(ids):
+        raise ValueError("two decisions have the same id; give what state returned, whole")
+    return [check_id(number) for number in ids]
 
 
 def _cancelled(number: str, remedy: str) -> CancelledDecisionError:

@@ -55,7 +55,8 @@ def bandit(clock):
         **{"clock": clock, "seed": 0},
     )
     made.retire_level("offer", "b")
-    decisions = [made.ask(segment="new", activate=at != 3) for at in range(5)]
+    names = [None, None, "order 17-03", None, None]  # an id of the caller's; ids were pairs of numbers before version 3
+    decisions = [made.ask(segment="new", activate=at != 3, id=name) for at, name in enumerate(names)]
     made.tell(decisions[0], 1)
     made.cancel(decisions[1])
     made.tell(arm={"offer": "a", "channel": "sms"}, context={"segment": "old"}, reward=1)
@@ -84,10 +85,15 @@ def main(number):
     ledger.fade(0.5)
     ledger.grow(2)
     ledger.save(HERE / f"ledger-{number}.safetensors")
+    save_bandit(number)
+    (HERE / f"expected-{number}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+
+def save_bandit(number):
+    """Write a bandit, and beside it the ids of its decisions."""
     made, ids = bandit(lambda: 1000.0)
     made.save(HERE / f"bandit-{number}.safetensors")
     (HERE / f"bandit-{number}.json").write_text(json.dumps(ids) + "\n", encoding="utf-8")
-    (HERE / f"expected-{number}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
