@@ -1,0 +1,1 @@
+"""The decision service: bandits over HTTP, whose every acknowledged event is durable."""

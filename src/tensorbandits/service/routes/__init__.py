@@ -1,0 +1,1 @@
+"""The routes of the service: parse, call, serialise. One file per family."""

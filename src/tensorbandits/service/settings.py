@@ -1,0 +1,218 @@
+"""Settings of the service: from arguments, then from environment variables, then the defaults."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+PREFIX = "TENSORBANDITS_"
+MEBIBYTE = 2**20
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("json", "console")
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "kib": 2**10, "m": 2**20, "mib": 2**20, "g": 2**30, "gib": 2**30}
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _setting(default: Any, help: str, read: Callable[[Any], Any], **more: Any) -> Any:
+    return field(default=default, metadata={"help": help, "read": read}, **more)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("give some text")
+    return value.strip()
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ValueError(f"give a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+def _number(least: float, most: float = math.inf, above: bool = False) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (least < number if above else least <= number) or not number <= most or math.isinf(number):
+            start = f"above {least:g}" if above else f"of at least {least:g}"
+            raise ValueError(f"give a number {start}{'' if math.isinf(most) else f' and at most {most:g}'}")
+        return number
+
+    return read
+
+
+def _bytes(value: Any) -> int:
+    """Read a number of bytes, which may have a unit: 8388608, 512k, 8 MiB."""
+    match = re.fullmatch(r"\s*(\d{1,15})\s*([a-z]*)\s*", str(value).lower())
+    size = int(match[1]) * _UNITS.get(match[2], 0) if match else 0
+    if isinstance(value, bool) or not 1024 <= size <= 2**40:
+        raise ValueError("give a number of bytes from 1024 to 1 TiB, with a unit if you like: 512k, 8 MiB, 2 GiB")
+    return size
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if str(value).lower() not in allowed:
+            raise ValueError(f"give one of {', '.join(allowed)}")
+        return str(value).lower()
+
+    return read
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in _TRUTH:
+        raise ValueError("give yes or no")
+    return _TRUTH[str(value).lower()]
+
+
+def _proxies(value: Any) -> str:
+    """Read addresses and networks that are separated by commas."""
+    words = "give addresses or networks with commas between them: 10.0.0.7,192.168.0.0/16"
+    if not isinstance(value, str):
+        raise ValueError(words)
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    for part in parts:
+        try:
+            ipaddress.ip_network(part, strict=False)
+        except ValueError:
+            raise ValueError(words) from None
+    return ",".join(parts)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the service is started with. :meth:`read` makes them, and says where a wrong one came from.
+
+    >>> Settings.read({"TENSORBANDITS_PORT": "9000"}, host="::1").address
+    'http://[::1]:9000'
+    >>> Settings.read({"TENSORBANDITS_PORT": "http"})
+    Traceback (most recent call last):
+    ValueError: the environment variable TENSORBANDITS_PORT is 'http'; give a whole number from 0 to 65535
+    """
+
+    store: str = _setting("sqlite:///tensorbandits.db", "Where events are kept: a URL, or a file.", _text, repr=False)
+    host: str = _setting("127.0.0.1", "The address to listen on.", _text)
+    port: int = _setting(8000, "The port to listen on; 0 takes a free one.", _whole(0, 65535))
+    workers: int = _setting(1, "Processes that serve.", _whole(1, 256))
+    body_limit: int = _setting(8 * MEBIBYTE, "The largest body of a request, such as 8 MiB.", _bytes)
+    import_limit: int = _setting(1024 * MEBIBYTE, "The largest log that can be imported, such as 1 GiB.", _bytes)
+    rate: float = _setting(5_000.0, "Requests a second of one key in each process; 0 for no limit.", _number(0))
+    burst: float = _setting(10_000.0, "Requests that a key may send at once, above its rate.", _number(1))
+    learning_share: float = _setting(
+        0.5, "The share of a core that learning may take in each process.", _number(0, 1, above=True)
+    )
+    snapshot_interval: float = _setting(60.0, "Seconds between snapshots; 0 for none.", _number(0))
+    log_level: str = _setting("info", "debug, info (with a line per request), warning or error.", _one_of(*LEVELS))
+    log_format: str = _setting("json", "json, or console for people.", _one_of(*FORMATS))
+    demo: bool = _setting(False, "Start with a campaign whose simulated users click.", _truth)
+    proxy: str = _setting(
+        "", "Addresses of proxies whose X-Forwarded headers are believed, with commas; none by default.", _proxies
+    )
+    key_seconds: float = _setting(
+        2.0, "Seconds until a process notices that a key was revoked elsewhere.", _number(0.1, 60)
+    )
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            try:
+                read = each.metadata["read"](value)
+            except ValueError as error:
+                raise ValueError(f"{each.name} is {_shown(each.name, value)}; {error}") from None
+            object.__setattr__(self, each.name, read)
+        if self.import_limit < self.body_limit:
+            raise ValueError(
+                f"import_limit is {self.import_limit}, below body_limit, which is {self.body_limit}; give at least that"
+            )
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
+        """Return settings of arguments (``None`` was not given), of ``TENSORBANDITS_*`` variables, and defaults."""
+        environment = os.environ if environment is None else environment
+        values, places = {}, {}
+        for each in fields(cls):
+            variable = PREFIX + each.name.upper()
+            if given.get(each.name) is not None:
+                values[each.name], places[each.name] = given[each.name], f"--{each.name.replace('_', '-')}"
+            elif environment.get(variable, "").strip():
+                values[each.name] = environment[variable]
+                places[each.name] = f"the environment variable {variable}"
+        if unknown := given.keys() - {each.name for each in fields(cls)}:
+            raise TypeError(f"there is no setting {sorted(unknown)[0]!r}")
+        try:
+            return cls(**values)
+        except ValueError as error:
+            name, rest = str(error).split(" ", 1)
+            raise ValueError(f"{places.get(name, name)} {rest}") from None
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which another process reads the same settings.
+
+        >>> Settings.read(Settings(port=1, demo=True).environment()) == Settings(port=1, demo=True)
+        True
+        """
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        texts = {
+            name: ("yes" if value else "no") if isinstance(value, bool) else str(value)
+            for name, value in values.items()
+        }
+        return {PREFIX + name.upper(): text for name, text in texts.items()}
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds the service."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+
+def _shown(name: str, value: Any) -> str:
+    """The value in a message; the store's URL may hold a password."""
+    return "hidden" if name == "store" and isinstance(value, str) and value.strip() else repr(value)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach what listens on this address.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "", "example.org")]
+    [True, True, True, False, False, False]
+    """
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def check_exposed(host: str, has_keys: bool) -> None:
+    """Refuse to listen where other machines reach the service while it asks nobody for a key.
+
+    >>> check_exposed("127.0.0.1", has_keys=False)
+    >>> check_exposed("0.0.0.0", has_keys=True)
+    """
+    if not has_keys and not is_loopback(host):
+        raise ValueError(
+            f"--host is {host!r}, which other machines can reach, and there are no API keys, so that everybody could do "
+            "everything; make a key first: tensorbandits keys add NAME --role admin --store URL (the same store), or "
+            "listen on 127.0.0.1"
+        )
