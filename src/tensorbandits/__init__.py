@@ -7,6 +7,7 @@
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from tensorbandits import data, theory
 from tensorbandits.advice import recommend
@@ -43,14 +44,19 @@ from tensorbandits.sim import (
 from tensorbandits.space import Space
 from tensorbandits.tensor import Allowed, Tucker, complete
 
+if TYPE_CHECKING:
+    from tensorbandits.client import AsyncClient, Client
+
 __version__ = version("tensorbandits")
 
 __all__ = [
     "Allowed",
     "ApproximateThompsonSampling",
+    "AsyncClient",
     "Audience",
     "Bandit",
     "Choice",
+    "Client",
     "Comparison",
     "Decision",
     "Evaluation",
@@ -81,3 +87,12 @@ __all__ = [
     "simulate",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client when it is first used, as most who use the library do without it."""
+    if name in ("AsyncClient", "Client"):
+        from tensorbandits import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,285 @@
+"""Asking and telling a bandit of the service: the interface of :class:`tensorbandits.Bandit`, as steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tensorbandits.checks import check_reward
+from tensorbandits.client import wire
+from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
+from tensorbandits.client.exchange import Exchange, Fallback, Local, refusals
+from tensorbandits.client.steps import Request, Steps
+from tensorbandits.decision import Decision
+from tensorbandits.feedback import ClosedDecisionError
+from tensorbandits.labels import Label
+
+_MOST = 1000  # decisions, or rewards, of one request
+
+
+class Decisions:
+    """Decides and takes rewards.
+
+    Parameters
+    ----------
+    exchange : how to reach the service.
+    name : of the bandit.
+    fallback : the arm of decisions while the service is away, or a function of the context that returns it.
+    """
+
+    def __init__(self, exchange: Exchange, name: str, fallback: Fallback | None = None) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name is {name!r}; give the name of a bandit, which is text")
+        self.exchange, self.name, self.fallback = exchange, name, _check_fallback(fallback)
+
+    def path(self, *parts: str) -> str:
+        """Return a path of the bandit."""
+        return wire.place("bandits", self.name, *parts)
+
+    def ask(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        activate: bool = True,
+        id: str | None = None,
+        played: Mapping[str, Label] | None = None,
+        propensity: float | None = None,
+        fallback: Fallback | None = None,
+        **labels: Label,
+    ) -> Steps[Decision]:
+        """Decide, given the labels of the context modes: as keywords, or as a mapping.
+
+        ``allowed``, ``activate`` and ``id`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice is told what
+        is ``played``, and with which ``propensity`` if that is known. With a ``fallback``, an arm or a function of the
+        context, there is a decision also while the service is away: its ``by`` is ``"fallback"``, its propensity
+        ``None``. Modes that have the name of an argument are given in the mapping.
+        """
+        plan = self.fallback if fallback is None else _check_fallback(fallback)
+        number = wire.new_key() if id is None and plan is not None else id
+        body = self._question(context, labels, allowed, activate, number, played, propensity)
+        try:
+            said = yield from self.exchange.call(wire.write(self.path("ask"), body), spared=plan is not None)
+        except (ServerAwayError, ServerError) as away:
+            if plan is None:
+                raise
+            return self.exchange.fall_back(self.name, played or plan, body, away)
+        return wire.decision(said)
+
+    def ask_many(
+        self,
+        contexts: Iterable[Mapping[str, Label]],
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        activate: bool = True,
+        ids: Sequence[str] | None = None,
+        played: Sequence[Mapping[str, Label]] | None = None,
+        fallback: Fallback | None = None,
+    ) -> Steps[list[Decision]]:
+        """Decide for many contexts, in their order; a thousand of them go in one request.
+
+        ``ids`` and ``played`` have one entry for each context, the other arguments are those of :meth:`ask`.
+        """
+        plan = self.fallback if fallback is None else _check_fallback(fallback)
+        given = list(contexts)
+        numbers = _as_many("ids", ids, len(given)) or [wire.new_key() if plan is not None else None for _ in given]
+        arms = _as_many("played", played, len(given)) or [None] * len(given)
+        bodies = [
+            self._question(context, {}, allowed, activate, number, arm, None)
+            for context, number, arm in zip(given, numbers, arms, strict=True)
+        ]
+        made: list[Decision] = []
+        for start in range(0, len(bodies), _MOST):
+            some = bodies[start : start + _MOST]
+            request = wire.write(self.path("ask-many"), {"requests": some})
+            try:
+                said = yield from self.exchange.call(request, spared=plan is not None)
+            except (ServerAwayError, ServerError) as away:
+                if plan is None:
+                    raise
+                chosen = zip(some, arms[start:], strict=False)
+                made += [self.exchange.fall_back(self.name, arm or plan, body, away) for body, arm in chosen]
+            else:
+                made += map(wire.decision, said["decisions"])
+        return made
+
+    def _question(
+        self,
+        context: Mapping[str, Any] | None,
+        labels: Mapping[str, Any],
+        allowed: Mapping[str, Iterable[Label]] | None,
+        activate: bool,
+        number: str | None,
+        played: Mapping[str, Label] | None,
+        propensity: float | None,
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"context": wire.merged(context, labels)}
+        optional = {
+            "allowed": wire.listed(allowed),
+            "activate": None if activate else False,
+            "id": number,
+            "played": None if played is None else wire.merged(played, {}),
+            "propensity": propensity,
+        }
+        return body | {name: value for name, value in optional.items() if value is not None}
+
+    def tell(
+        self,
+        decision: str | Decision | None = None,
+        reward: Any = None,
+        *,
+        amend: bool = False,
+        add: bool = False,
+        arm: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label] | None = None,
+        trials: int | None = None,
+    ) -> Steps[None]:
+        """Learn the reward of a decision, by its id; the same again changes nothing.
+
+        Another reward is refused, unless it is to ``amend`` the first or to ``add`` to it. Those who keep no ids tell
+        ``arm`` and ``context`` instead, each time for one more reward, or for the clicks of so many ``trials``.
+
+        The reward of a decision that a fallback made is told as one of its arm and context: once, and not to be
+        amended. Of such a decision the client knows the last 10,000 by id; give the decision itself where it may be
+        older, or was made by another process.
+        """
+        request = self._telling(decision, reward, amend=amend, add=add, arm=arm, context=context, trials=trials)
+        try:
+            yield from self.exchange.write(request)
+        except KeyReusedError as error:
+            if (local := self.exchange.local(decision)) is None:
+                raise
+            raise ClosedDecisionError(
+                f"decision {local.id!r} has another reward already, and as a fallback made it, that cannot be amended"
+            ) from error
+
+    def tell_many(
+        self, rewards: Iterable[tuple[str | Decision, Any]], *, amend: bool = False, add: bool = False
+    ) -> Steps[None]:
+        """Learn many rewards, given as pairs of a decision, or its id, and its reward.
+
+        They are taken one by one, as by :meth:`tell`. If some are refused, the others are taken all the same, and an
+        ``ExceptionGroup`` says which and why.
+        """
+        pairs = [_pair(at, one) for at, one in enumerate(rewards)]
+        plain = [pair for pair in pairs if self.exchange.local(pair[0]) is None]
+        refused: list[Exception] = []
+        bodies = [self._told(decision, reward, amend, add) for decision, reward in plain]
+        for start in range(0, len(bodies), _MOST):
+            some = bodies[start : start + _MOST]
+            said = yield from self.exchange.write(wire.write(self.path("tell-many"), {"rewards": some}), len(some))
+            refused += refusals(said, some)
+        for decision, reward in pairs:
+            if self.exchange.local(decision) is not None:  # each has a key of its own
+                try:
+                    yield from self.tell(decision, reward, amend=amend, add=add)
+                except ValueError as error:
+                    refused.append(error)
+        if refused:
+            raise ExceptionGroup(f"of {len(pairs):,} rewards {len(refused):,} were refused, the others taken", refused)
+
+    def _telling(
+        self, decision: Any, reward: Any, *, amend: bool, add: bool, arm: Any, context: Any, trials: Any
+    ) -> Request:
+        """Return the request that tells a reward."""
+        if (decision is None) == (arm is None):
+            raise TypeError("tell either the id of a decision and its reward, or arm=..., context=... and reward=...")
+        if decision is None and (amend or add):
+            raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
+        if decision is not None and context is not None:
+            raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
+        if decision is not None and trials is not None:
+            raise TypeError("trials are given beside the id of a decision, which is one trial; leave them out")
+        if decision is None:
+            told = {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
+            return wire.write(self.path("tell"), told if trials is None else {**told, "trials": trials})
+        local = self.exchange.local(decision)
+        if local is None:
+            return wire.write(self.path("tell"), self._told(decision, reward, amend, add))
+        return self._told_locally(local, reward, amend or add)
+
+    def _told(self, decision: Any, reward: Any, amend: bool, add: bool) -> dict[str, Any]:
+        changes = {name: True for name, value in (("amend", amend), ("add", add)) if value}
+        return {"id": number_of(decision), "reward": check_reward(reward), **changes}
+
+    def _told_locally(self, local: Local, reward: Any, changes: bool) -> Request:
+        if changes:
+            raise ValueError(
+                f"decision {local.id!r} was made by a fallback, and its reward is told as one of its arm: it can be "
+                "neither amended nor added to; leave out amend and add"
+            )
+        told = {"arm": wire.merged(local.arm, {}), "context": wire.merged(local.context, {})}
+        key = f"fallback-{local.id}"  # the same whoever tells it, so that it counts once
+        return wire.write(self.path("tell"), {**told, "reward": check_reward(reward)}, key=key)
+
+    def activate(self, decision: str | Decision) -> Steps[None]:
+        """Say that a decision was shown: its window begins now."""
+        if self.exchange.local(decision) is None:
+            yield from self.exchange.write(wire.write(self.path("activate"), {"id": number_of(decision)}))
+
+    def cancel(self, decision: str | Decision) -> Steps[None]:
+        """Say that a decision was not carried out: it takes no reward, and none is told of it."""
+        if (local := self.exchange.local(decision)) is None:
+            yield from self.exchange.write(wire.write(self.path("cancel"), {"id": number_of(decision)}))
+        else:
+            self.exchange.forget(local.id)
+
+    def status(self, decision: str | Decision) -> Steps[str]:
+        """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
+        said = yield from self.look_up(decision)
+        return str(said["status"])
+
+    def reward(self, decision: str | Decision) -> Steps[float | None]:
+        """Return the reward of a decision as it is now, the default after its window, or ``None`` if it has none."""
+        said = yield from self.look_up(decision)
+        return None if said["reward"] is None else float(said["reward"])
+
+    def look_up(self, decision: str | Decision) -> Steps[dict[str, Any]]:
+        """Return all that the service knows of a decision: its arm, context, propensity, state and reward."""
+        said = yield from self.exchange.call(wire.get(self.path("decisions", number_of(decision))))
+        labels = {name: wire.unwritten(said[name]) for name in ("arm", "context") if said.get(name) is not None}
+        return {**said, **labels}
+
+    def best(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        **labels: Label,
+    ) -> Steps[dict[str, Label]]:
+        """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
+        body: dict[str, Any] = {"context": wire.merged(context, labels)}
+        if (chosen := wire.listed(allowed)) is not None:
+            body["allowed"] = chosen
+        said = yield from self.exchange.call(wire.read_by(self.path("best"), body))
+        return wire.unwritten(said["arm"])
+
+
+def number_of(decision: Any) -> str:
+    """Return the id of a decision, given as itself or by its id."""
+    number = decision.id if isinstance(decision, Decision) else decision
+    if not isinstance(number, str):
+        raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
+    return number
+
+
+def _check_fallback(fallback: Fallback | None) -> Fallback | None:
+    if fallback is None or callable(fallback) or (isinstance(fallback, Mapping) and fallback):
+        return fallback
+    raise TypeError(f"fallback is {fallback!r}; give an arm, such as {{'offer': 'a'}}, or a function of the context")
+
+
+def _as_many(name: str, values: Sequence[Any] | None, count: int) -> list[Any] | None:
+    if values is None:
+        return None
+    if len(values) != count:
+        raise ValueError(f"{name} has {len(values):,} entries for {count:,} contexts; give one for each")
+    return list(values)
+
+
+def _pair(at: int, one: Any) -> tuple[str | Decision, Any]:
+    if isinstance(one, (str, bytes, Mapping)) or not isinstance(one, Sequence) or len(one) != 2:
+        raise TypeError(f"reward number {at} is {one!r}; give pairs of a decision, or its id, and its reward")
+    return one[0], one[1]

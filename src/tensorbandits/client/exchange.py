@@ -1,0 +1,155 @@
+"""What all calls of a client share: its patience, the writes that wait, and the decisions that a fallback made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tensorbandits.client import wire
+from tensorbandits.client.errors import ServerAwayError, check, error_of, read
+from tensorbandits.client.outbox import Outbox, Waiting
+from tensorbandits.client.patience import Patience
+from tensorbandits.client.steps import Answer, Request, Steps
+from tensorbandits.decision import Decision
+from tensorbandits.labels import Label
+
+Fallback = Mapping[str, Label] | Callable[[dict[str, Any]], Mapping[str, Label]]
+
+_REMEMBERED = 10_000  # decisions of fallbacks that are known by their id alone
+
+
+class Local(NamedTuple):
+    """A decision that a fallback made, of which the service does not know."""
+
+    id: str
+    arm: dict[str, Any]
+    context: dict[str, Any]
+
+
+class Exchange:
+    """Sends requests of one client, without doing so itself.
+
+    Parameters
+    ----------
+    url : where the service is.
+    patience : how long to try.
+    buffer : how many writes may wait while the service is away.
+    """
+
+    def __init__(self, url: str, patience: Patience, buffer: int) -> None:
+        self.url, self.patience, self.outbox = _address(url), patience, Outbox(buffer)
+        self._local: dict[str, Local] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    def call(self, request: Request, *, spared: bool = False, once: bool = False) -> Steps[Any]:
+        """Send a request and return what its answer says."""
+        answer = yield from self.answer(request, spared=spared, once=once)
+        return read(answer)
+
+    def answer(self, request: Request, *, spared: bool = False, once: bool = False) -> Steps[Answer]:
+        """Send a request and return its answer; one that can be ``spared`` is not sent while the service rests."""
+        if spared and self.patience.resting:
+            raise ServerAwayError(f"the service was away less than {self.patience.rest:g} s ago, and is not tried yet")
+        answer: Answer = yield from self.patience.tries(request, once=once)
+        return check(answer, request, self.url)
+
+    # Writes that may wait.
+
+    def write(self, request: Request, count: int = 1) -> Steps[Any]:
+        """Send a write and return what the answer says; ``None`` if it waits, or goes behind some that do."""
+        if not self.outbox.bound:
+            return (yield from self.call(request))
+        if len(self.outbox):
+            self._keep(Waiting(request, count), None)
+            if not self.patience.resting:
+                yield from self._send_waiting(once=True)
+            return None
+        try:
+            return (yield from self.call(request, spared=True))
+        except ServerAwayError as away:
+            self._keep(Waiting(request, count), away)
+            return None
+
+    def _keep(self, write: Waiting, away: ServerAwayError | None) -> None:
+        if not self.outbox.add(write):
+            raise ServerAwayError(
+                f"the service is away, and {len(self.outbox):,} writes wait already, of at most {self.outbox.bound:,}; "
+                "this one was not sent: give the client a larger buffer, or tell it again later",
+                reached=away is not None and away.reached,
+            ) from away
+
+    def flush(self) -> Steps[None]:
+        """Send all that waits, as patiently as any call; what cannot be sent goes on waiting."""
+        yield from self._send_waiting(once=False)
+
+    def _send_waiting(self, *, once: bool) -> Steps[None]:
+        if not self.outbox.begin():
+            return  # another thread is sending, and takes what was added
+        sending = True
+        try:
+            while (write := self.outbox.next()) is not None:
+                try:
+                    said = yield from self.call(write.request, once=once)
+                except ServerAwayError:
+                    return
+                except Exception as error:  # the service has refused it: nothing is gained by keeping it
+                    self.outbox.drop([error])
+                else:
+                    self.outbox.drop(refusals(said))
+            sending = False
+        finally:
+            if sending:
+                self.outbox.end()
+
+    # Decisions without the service.
+
+    def fall_back(self, bandit: str, fallback: Fallback, body: Mapping[str, Any], away: Exception) -> Decision:
+        """Return the decision of a fallback, and see to it that the service has none of the same id."""
+        number, context = body["id"], wire.unwritten(body["context"])
+        arm = dict(fallback(context) if callable(fallback) else fallback)
+        for mode, label in arm.items():
+            allowed = (body.get("allowed") or {}).get(mode)
+            if wire.label_or_list(mode, label) not in (allowed or [wire.label_or_list(mode, label)]):
+                away.add_note(f"the fallback {arm} was not used, as the request allows of mode {mode!r} only {allowed}")
+                raise away
+        if getattr(away, "reached", True):  # the service may have decided, and nobody will carry that out
+            cancel = wire.write(wire.place("bandits", bandit, "cancel"), {"id": number})
+            self.outbox.add(Waiting(cancel, quiet=True))
+        with self._lock:
+            self._local[number] = Local(number, arm, context)
+            while len(self._local) > _REMEMBERED:
+                del self._local[next(iter(self._local))]
+        return Decision(number, arm, context, None, "fallback", "fallback", time.time())
+
+    def local(self, decision: str | Decision | None) -> Local | None:
+        """Return what is known of a decision if a fallback made it."""
+        if isinstance(decision, Decision):
+            return Local(decision.id, decision.arm, decision.context) if decision.by == "fallback" else None
+        return self._local.get(decision) if isinstance(decision, str) else None
+
+    def forget(self, number: str) -> None:
+        """Forget a decision of a fallback."""
+        with self._lock:
+            self._local.pop(number, None)
+
+
+def refusals(said: Any, bodies: Sequence[Mapping[str, Any]] = ()) -> list[Exception]:
+    """Return the errors of single rewards in what a call said that told many, each with the reward it is of."""
+    results = said.get("results", ()) if isinstance(said, Mapping) else ()
+    found = []
+    for at, result in enumerate(results):
+        if "error" in result:
+            error = error_of(result["error"]["code"], result["error"]["message"])
+            if at < len(bodies):
+                error.add_note(f"of the reward {bodies[at]['reward']:g} of decision {bodies[at]['id']!r}")
+            found.append(error)
+    return found
+
+
+def _address(url: Any) -> str:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
+        raise ValueError(f"url is {url!r}; give the address of a service, such as 'http://127.0.0.1:8000'")
+    return url.rstrip("/")

@@ -1,0 +1,217 @@
+"""Looking after a bandit of the service, as steps: what it believes, levels, rules and settings, logs in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tensorbandits.client import files, wire
+from tensorbandits.client.decisions import Decisions
+from tensorbandits.client.steps import Steps
+from tensorbandits.labels import Label, key, plain, read, written
+from tensorbandits.warm import WarmStart
+
+
+@dataclass(frozen=True, repr=False)
+class Believed:
+    """What a bandit of the service believes, as data frames, as :class:`~tensorbandits.beliefs.Beliefs` has them.
+
+    ``said`` is the whole answer of the service.
+    """
+
+    effects: Any
+    interactions: Any
+    alike: Any
+    arms: Any
+    words: str
+    said: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, repr=False)
+class Examined:
+    """Which structure the rewards of a bandit speak for, in ``structure``, and which levels have ``moved``.
+
+    ``said`` is the whole answer of the service.
+    """
+
+    words: str
+    structure: Any
+    moved: tuple[Mapping[str, Any], ...]
+    said: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+class BanditSteps(Decisions):
+    """A bandit of the service, by its name."""
+
+    # Seeing what was learned.
+
+    def detail(self) -> Steps[dict[str, Any]]:
+        """Return how the bandit is made: modes, levels, rules and settings; and its numbers so far."""
+        said: dict[str, Any] = yield from self.exchange.call(wire.get(self.path()))
+        return said
+
+    def explain(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        level: float = 0.9,
+        arms: int = 10,
+        **labels: Label,
+    ) -> Steps[Believed]:
+        """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.explain`.
+        """
+        body: dict[str, Any] = {"level": level, "arms": arms}
+        if context or labels:
+            body["context"] = wire.merged(context, labels)
+        said = yield from self.exchange.call(wire.read_by(self.path("explain"), body))
+        frames = {name: files.from_records(said[name]) for name in ("effects", "interactions", "alike", "arms")}
+        return Believed(**frames, words=said["words"], said=said)
+
+    def diagnose(self) -> Steps[Examined]:
+        """Return which structure the rewards speak for, and which levels have moved; it takes some seconds."""
+        said = yield from self.exchange.call(wire.read_by(self.path("diagnose"), {}))
+        return Examined(said["words"], said["structure"], tuple(said["moved"]), said)
+
+    def history(self, mode: str | None = None) -> Steps[Any]:
+        """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
+
+        It is that of :meth:`tensorbandits.Bandit.history`.
+        """
+        said = yield from self.exchange.call(wire.get(self.path("history"), mode=mode))
+        return files.from_records(said["history"])
+
+    def events(self, *, after: int = 0, limit: int | None = None, newest: bool = False) -> Steps[list[dict[str, Any]]]:
+        """Return events of the log that come after a sequence number, newest last; or the newest of all."""
+        query = {"after": after, "limit": limit, "newest": "true" if newest else None}
+        said = yield from self.exchange.call(wire.get(self.path("events"), **query))
+        return list(said["events"])
+
+    def export(
+        self, path: str | PathLike[str] | None = None, *, what: str = "decisions", after: int | None = None
+    ) -> Steps[Any]:
+        """Write decisions with their rewards, or all ``"events"``, to a Parquet file, and return its path.
+
+        Without a path they come as a data frame, which must fit into memory. ``after`` is the sequence number after
+        which to begin.
+        """
+        request = wire.get(self.path("export"), what=what, after=after)
+        if path is None:
+            answer = yield from self.exchange.answer(request)
+            return files.from_parquet(answer.body)
+        yield from self.exchange.answer(request._replace(into=Path(path)))
+        return Path(path)
+
+    # Levels, rules and settings.
+
+    def add_level(
+        self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None
+    ) -> Steps[None]:
+        """Give a mode another level, which starts from the prior, or ``like`` another one.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.add_level`.
+        """
+        more = {"like": None if like is None else _label(mode, like), "rewards": rewards}
+        yield from self._level(mode, label, (), {name: value for name, value in more.items() if value is not None})
+
+    def retire_level(self, mode: str, label: Label) -> Steps[None]:
+        """Choose a level no more; rewards of decisions that have it are still taken."""
+        yield from self._level(mode, label, ("retire",), {})
+
+    def restore_level(self, mode: str, label: Label) -> Steps[None]:
+        """Choose a retired level again, with all that was learned of it."""
+        yield from self._level(mode, label, ("restore",), {})
+
+    def _level(self, mode: str, label: Label, verb: tuple[str, ...], more: Mapping[str, Any]) -> Steps[Any]:
+        body = {"mode": mode, "label": _label(mode, label), **more}
+        return (yield from self.exchange.call(wire.write(self.path("levels", *verb), body)))
+
+    def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Steps[None]:
+        """Record a rule: arms with all of these labels may not be chosen. A rule that is there already is left."""
+        yield from self._rule(("rules",), {"forbid": wire.merged(labels, named)})
+
+    def allow(self, labels: Mapping[str, Any] | None = None, /, **named: Any) -> Steps[None]:
+        """Record a rule: where all the single labels are met, of the modes with a list only the listed may be chosen.
+
+        With single labels only, it takes back what :meth:`forbid` was told in the same words.
+        """
+        yield from self._rule(("rules",), {"allow": wire.merged(labels, named)})
+
+    def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> Steps[None]:
+        """Take back a rule, given as :meth:`detail` lists it."""
+        yield from self._rule(("rules", "remove"), wire.rule_body(rule))
+
+    def _rule(self, place: tuple[str, ...], body: Any) -> Steps[Any]:
+        return (yield from self.exchange.call(wire.write(self.path(*place), body)))
+
+    def change(self, /, **settings: Any) -> Steps[dict[str, Any]]:
+        """Change holdout, floors, ceilings, baseline, window, default or apprentice; return the new :meth:`detail`."""
+        body = {name: wire.setting(name, value) for name, value in settings.items()}
+        said: dict[str, Any] = yield from self.exchange.call(wire.write(self.path(), body, method="PATCH"))
+        return said
+
+    # Logs in, and old events folded.
+
+    def tell_log(
+        self,
+        frame: Any,
+        reward: str,
+        *,
+        trials: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Label] | None = None,
+        unknown: str = "error",
+        missing: str = "error",
+        weight: float = 1.0,
+    ) -> Steps[WarmStart]:
+        """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.tell_log`. The log goes as one Parquet file, which must
+        not be larger than the service takes: leave out columns that are not needed, and send long logs in parts.
+        """
+        request = wire.upload(
+            self.path("import"),
+            files.to_parquet(frame),
+            reward=reward,
+            trials=trials,
+            columns=None if columns is None else json.dumps(dict(columns)),
+            fixed=None if fixed is None else json.dumps(wire.merged(fixed, {})),
+            unknown=None if unknown == "error" else unknown,
+            missing=None if missing == "error" else missing,
+            weight=None if weight == 1.0 else weight,
+        )
+        said = yield from self.exchange.call(request)
+        return _warm_start(said)
+
+    def fold(self, before: int | None = None) -> Steps[dict[str, Any]]:
+        """Fold events up to a sequence number, or all, into the state, and delete them; export them first."""
+        said: dict[str, Any] = yield from self.exchange.call(wire.write(self.path("fold"), {"before": before}))
+        return said
+
+
+def _label(mode: str, label: Any) -> Any:
+    key(label, mode)  # which refuses what is no label
+    return written(plain(label))
+
+
+def _warm_start(said: Mapping[str, Any]) -> WarmStart:
+    return WarmStart(
+        rewards=said["rewards"],
+        cells=said["cells"],
+        rows=said.get("rows"),
+        dropped=said.get("dropped") or {},
+        skipped=said.get("skipped") or {},
+        added={mode: tuple(map(read, labels)) for mode, labels in (said.get("added") or {}).items()},
+    )

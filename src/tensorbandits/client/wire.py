@@ -1,0 +1,170 @@
+"""Requests as JSON, and what the service answers as values of the library."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from tensorbandits.checks import is_sequence
+from tensorbandits.client.errors import ServerError
+from tensorbandits.client.steps import Request
+from tensorbandits.decision import Decision
+from tensorbandits.labels import Label, key, plain, read, written
+from tensorbandits.space import Space
+
+_NAMED = {one.name for one in fields(Decision)}
+_NEEDED = {"id", "arm", "context", "propensity", "by", "policy", "time"}
+_OWN = {  # settings of a bandit; all others are its policy's
+    *("policy", "reward", "rank", "structure", "ring", "floors", "ceilings", "holdout", "baseline", "window"),
+    *("default", "adds", "half_life", "capacity", "remember", "apprentice"),
+}
+
+
+def new_key() -> str:
+    """Return a text that nobody else has: the key of a write, or the id of a decision."""
+    return uuid.uuid4().hex
+
+
+def get(path: str, **query: Any) -> Request:
+    """Return a request that changes nothing."""
+    return Request("GET", _with(path, query))
+
+
+def write(path: str, data: Any = None, *, method: str = "POST", key: str | None = None) -> Request:
+    """Return a request that changes something, with its key."""
+    body = None if data is None else to_json(data)
+    return Request(method, path, body, key=key or new_key())
+
+
+def read_by(path: str, data: Any) -> Request:
+    """Return a request that changes nothing, but says more than a path can hold."""
+    return Request("POST", path, to_json(data))
+
+
+def place(*parts: str) -> str:
+    """Return a path of the service, whatever characters names have.
+
+    >>> place("bandits", "spring/summer", "ask")
+    '/v1/bandits/spring%2Fsummer/ask'
+    """
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _with(path: str, query: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def upload(path: str, body: bytes, **query: Any) -> Request:
+    """Return a request that sends a Parquet file."""
+    return Request("POST", _with(path, query), body, "application/vnd.apache.parquet", new_key())
+
+
+def to_json(data: Any) -> bytes:
+    """Return data as JSON, labels of every kind included."""
+    try:
+        return json.dumps(data, default=_plain, allow_nan=False).encode()
+    except ValueError:
+        raise ValueError(f"{data!r} has numbers that are not finite, which no request can hold") from None
+
+
+def _plain(value: Any) -> Any:
+    found = written(plain(value))
+    if found is value:
+        raise TypeError(f"{value!r}, of type {type(value).__name__}, cannot be sent; give text, numbers and the like")
+    return found
+
+
+def merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return labels by mode, given as a mapping and as keywords, as JSON can hold them."""
+    if labels is not None and not isinstance(labels, Mapping):
+        raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}, or offer='a'")
+    if twice := sorted(set(labels or {}) & set(named)):
+        raise ValueError(f"mode {twice[0]!r} is given twice; give it once")
+    return {mode: label_or_list(mode, label) for mode, label in {**(labels or {}), **named}.items()}
+
+
+def label_or_list(mode: str, label: Any) -> Any:
+    """Return a label as JSON can hold it, or a list of them."""
+    if is_sequence(label):
+        return [label_or_list(mode, one) for one in label]
+    key(label, mode)  # which refuses what is no label
+    return written(plain(label))
+
+
+def listed(allowed: Mapping[str, Iterable[Label]] | None) -> dict[str, Any] | None:
+    """Return the labels that may be chosen, by mode, as JSON can hold them."""
+    if allowed is None:
+        return None
+    if not isinstance(allowed, Mapping):
+        raise TypeError(f"allowed is {allowed!r}; give the labels that may be chosen by mode: {{'offer': ['a', 'b']}}")
+    for mode, labels in allowed.items():
+        if isinstance(labels, (str, bytes, set, frozenset, Mapping)) or not isinstance(labels, Iterable):
+            raise TypeError(f"the levels of mode {mode!r} are {labels!r}; give a list of labels")
+    return {mode: [label_or_list(mode, label) for label in labels] for mode, labels in allowed.items()}
+
+
+def unwritten(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return labels by mode, or lists of them, as they were before JSON held them.
+
+    >>> unwritten({"day": {"date": "2024-02-29"}, "offer": ["a", "b"]})
+    {'day': datetime.date(2024, 2, 29), 'offer': ['a', 'b']}
+    """
+    return {
+        mode: [read(one) for one in label] if isinstance(label, list) else read(label) for mode, label in labels.items()
+    }
+
+
+def decision(data: Any) -> Decision:
+    """Return the decision of an answer.
+
+    What later releases of the service say beyond what this one's decisions have is left out.
+    """
+    if not isinstance(data, Mapping) or not set(data) >= _NEEDED:
+        raise ServerError(f"{data!r} is no decision; check that the address is that of a tensorbandits service")
+    known = {name: value for name, value in data.items() if name in _NAMED}
+    for name in ("arm", "context", "would"):
+        if known.get(name) is not None:
+            known[name] = unwritten(known[name])
+    return Decision(**known)
+
+
+def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that makes a bandit."""
+    given = dict(settings)
+    own = {name: setting(name, given.pop(name)) for name in sorted(_OWN & set(given))}
+    return {
+        "name": name,
+        "modes": {
+            mode: [label_or_list(mode, label) for label in labels]
+            for mode, labels in zip(space.modes, space.levels, strict=True)
+        },
+        "context": [space.modes[mode] for mode in space.context],
+        "rules": [rule_body(rule) for rule in space.rules],
+        **own,
+        **({"settings": given} if given else {}),
+    }
+
+
+def setting(name: str, value: Any) -> Any:
+    """Return the value of a setting as the service takes it."""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():f} s"
+    if name in ("floors", "ceilings", "baseline") and is_sequence(value):
+        return [{"labels": merged(labels, {}), "share": share} for labels, share in value]
+    if name == "baseline" and isinstance(value, Mapping):
+        return merged(value, {})
+    return value
+
+
+def rule_body(rule: Any) -> dict[str, Any]:
+    """Return a rule, as ``space.rules`` lists it, as the service takes it."""
+    if not isinstance(rule, Mapping) or len(rule) != 1 or set(rule) - {"forbid", "allow"}:
+        raise ValueError(f"{rule!r} is no rule; give one as rules lists it, such as {{'forbid': {{'offer': 'a'}}}}")
+    ((kind, labels),) = rule.items()
+    return {kind: merged(labels, {})}
