@@ -212,7 +212,7 @@ def check_exposed(host: str, has_keys: bool) -> None:
     """
     if not has_keys and not is_loopback(host):
         raise ValueError(
-            f"--host is {host!r}, which other machines can reach, and there are no API keys, so that everybody could do "
-            "everything; make a key first: tensorbandits keys add NAME --role admin --store URL (the same store), or "
-            "listen on 127.0.0.1"
+            f"--host is {host!r}, which other machines can reach, and there are no API keys, so that everybody could "
+            "do everything; make a key first: tensorbandits keys add NAME --role admin --store URL (the same store), "
+            "or listen on 127.0.0.1"
         )
