@@ -1,5 +1,8 @@
 """Settings of all tests."""
 
+import os
+import uuid
+
 import pytest
 from hypothesis import settings
 
@@ -18,3 +21,27 @@ def registry_as_it_was():
     yield
     registry._RECORDS.clear()
     registry._RECORDS.update(before)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for all tests of this process. Where none is installed they are skipped, but not in CI."""
+    from tests import servers
+
+    if servers.programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail("PostgreSQL is not installed, and CI runs every test; install it (Debian: postgresql)")
+        pytest.skip("needs PostgreSQL, which is not installed (Debian: apt-get install postgresql)")
+    server = servers.Postgres()
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """The address of a new and empty PostgreSQL database."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres.create(name)
+    postgres.drop(name)

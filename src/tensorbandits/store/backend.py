@@ -123,6 +123,7 @@ class Session:
     def __init__(self, backend: Backend, driver: Any) -> None:
         self.backend = backend
         self._driver = driver
+        self._failed: Exception | None = None  # the first error
 
     def start(self, statement: Executable, **parameters: Any) -> Answer:
         """Run a statement; its rows may be fetched later, which lets PostgreSQL answer several in one go."""
@@ -130,8 +131,8 @@ class Session:
             cursor: Cursor = self._driver.cursor()
             cursor.execute(self.backend.text(statement), parameters)
         except self.backend.driver_error as error:
-            raise self.backend.explain(error) from error
-        return Answer(self.backend, cursor)
+            raise self.failed(error) from error
+        return Answer(self, cursor)
 
     def rows(self, statement: Executable, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -142,21 +143,32 @@ class Session:
         try:
             self._driver.cursor().executemany(self.backend.text(statement), rows)
         except self.backend.driver_error as error:
-            raise self.backend.explain(error) from error
+            raise self.failed(error) from error
+
+    def failed(self, error: Exception) -> Exception:
+        """Return what to raise for an error of the driver, and remember that the transaction cannot be committed."""
+        if self._failed is None:
+            self._failed = self.backend.explain(error)
+        return self._failed
+
+    def refuse_failed(self) -> None:
+        """Refuse to commit after an error, even if it was caught: some rows of a statement may have been written."""
+        if self._failed is not None:
+            raise self._failed
 
 
 class Answer:
     """The rows of a statement, when they are wanted."""
 
-    __slots__ = ("_backend", "_cursor")
+    __slots__ = ("_cursor", "_session")
 
-    def __init__(self, backend: Backend, cursor: Cursor) -> None:
-        self._backend = backend
+    def __init__(self, session: Session, cursor: Cursor) -> None:
+        self._session = session
         self._cursor = cursor
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return them."""
         try:
             return self._cursor.fetchall()
-        except self._backend.driver_error as error:
-            raise self._backend.explain(error) from error
+        except self._session.backend.driver_error as error:
+            raise self._session.failed(error) from error

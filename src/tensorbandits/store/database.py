@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from tensorbandits.checks import check_installed
 from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
 from tensorbandits.store.backend import Backend, Session
@@ -267,6 +268,7 @@ def _backend(url: str | os.PathLike[str]) -> Backend:
         from tensorbandits.store.sqlite import SQLite
 
         return SQLite(parts)
+    check_installed("a store in PostgreSQL", "psycopg", extra="postgres")
     from tensorbandits.store.postgres import Postgres
 
     return Postgres(parts)

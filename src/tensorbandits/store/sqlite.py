@@ -71,7 +71,9 @@ class SQLite(Backend):
     def writing(self, bandits: Sequence[int] = ()) -> Iterator[Session]:
         """Return a transaction; all bandits share the one turn that SQLite has."""
         with self._turn() as connection:
-            yield Session(self, _driver(connection))
+            session = Session(self, _driver(connection))
+            yield session
+            session.refuse_failed()
 
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
