@@ -37,7 +37,7 @@ def application() -> "typer.Typer":
     """
     import typer
 
-    from tensorbandits.cli import demo, evaluate, reproduce, simulate, study
+    from tensorbandits.cli import demo, evaluate, keys, reproduce, simulate, study
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -54,7 +54,7 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo, simulate, reproduce, study, evaluate):
+    for command in (demo, simulate, reproduce, study, evaluate, keys):
         command.register(app)
     return app
 
