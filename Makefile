@@ -4,13 +4,16 @@ STAMP := $(VENV)/installed
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench reproduce docs notebook clean
+.PHONY: help demo serve test lint bench reproduce docs notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP)  ## run a campaign and every policy on one problem; tables on screen, figure in out/
 	$(BIN)/tensorbandits demo --out out
+
+serve: $(STAMP)  ## serve decisions at http://127.0.0.1:8000, with a campaign whose simulated users click
+	$(BIN)/tensorbandits serve --demo --log-format console --log-level warning $(ARGS)
 
 # Two test processes, one linear-algebra thread each: more threads than cores slow everything down.
 test: export OPENBLAS_NUM_THREADS = 1
@@ -53,5 +56,5 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables setuptools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  -c constraints.txt -e '.[experiments,dask,ray,paper,dev]'
+	  -c constraints.txt -e '.[experiments,service,postgres,client,dask,ray,paper,dev]'
 	@touch $@

@@ -498,7 +498,7 @@ def test_a_caller_may_give_ids_of_their_own_each_once():
     with pytest.raises(ClosedDecisionError, match="'order 17-03' already"):
         bandit.ask(id="order 17-03")
     for wrong in ("", "two\nlines", "x" * 201):
-        with pytest.raises(ValueError, match="the id is .* give 1 to 200"):
+        with pytest.raises(ValueError, match=r"the id is .* give 1 to 200"):
             bandit.ask(id=wrong)
     with pytest.raises(TypeError, match="the id is 17"):
         bandit.ask(id=17)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import tempfile
 import uuid
 from collections.abc import Mapping
 from os import PathLike
@@ -65,9 +66,19 @@ def save(path: str | PathLike[str], kind: str, version: int, state: Mapping[str,
     ...     load(f"{folder}/a.safetensors")
     Saved(kind='example', version=1, state={'shape': (2, 3), 'core': array([[1., 0.], [0., 1.]])})
     """
+    place = _check_path(path)
+    _write(place, pack(kind, version, state))
+
+
+def pack(kind: str, version: int, state: Mapping[str, Any]) -> bytes:
+    """Return what :func:`save` writes.
+
+    >>> unpack(pack("example", 1, {"core": np.eye(1)}))
+    Saved(kind='example', version=1, state={'core': array([[1.]])})
+    """
     from safetensors.numpy import save as serialize
 
-    place, head = _check_path(path), _head(kind, version)
+    head = _head(kind, version)
     described, arrays = _flatten(state)
     content = json.dumps({**head, "checksum": _digest([head, described], arrays), "state": described})
     file = serialize(arrays, metadata={_KEY: content})
@@ -77,7 +88,15 @@ def save(path: str | PathLike[str], kind: str, version: int, state: Mapping[str,
             f"the state takes {header:.3g} characters besides its arrays; a file holds at most {_LONGEST:.3g}: "
             "keep long lists of numbers as arrays"
         )
-    _write(place, file)
+    return bytes(file)
+
+
+def unpack(content: bytes) -> Saved:
+    """Return what :func:`pack` packed, as :func:`load` does."""
+    with tempfile.TemporaryDirectory() as folder:  # safetensors reads metadata from files only
+        place = Path(folder) / "packed"
+        place.write_bytes(content)
+        return load(place)
 
 
 def load(path: str | PathLike[str]) -> Saved:

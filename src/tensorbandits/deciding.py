@@ -144,11 +144,11 @@ class Ring:
         self._next = 0
         self._received = 0.0  # rewards that the last draw knows of
 
-    def fresh(self, policy: ApproximateThompsonSampling) -> list[Draw]:
+    def fresh(self, policy: ApproximateThompsonSampling, *, least: int = 1) -> list[Draw]:
         """Have the policy learn, unless another thread does, and return its new draws: as many as the ring needs."""
         received = policy.ledger.received
         old = received > _OUTDATED * self._received + self.size
-        missing = self.size if old else max(self.size - len(self.draws), 1)
+        missing = self.size if old else max(self.size - len(self.draws), min(least, self.size))
         found = policy.fresh_draws(missing, wait=not self.draws)
         if found:
             self._received = received
@@ -189,6 +189,10 @@ class Request:
         by = self._by(rng)
         cell = self._pick(law, rng) if by == "policy" else self._spread(by).draw(rng)
         return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by)
+
+    def probability(self, ring: Ring, cell: Cell) -> float:
+        """Return the probability that :meth:`draw` has for an arm."""
+        return self._mixed(cell, self._law(ring).get(cell, 0.0))
 
     def ask(self, policy: Policy, rng: np.random.Generator) -> Drawn:
         """Draw from the floors and the baseline, or else have a policy choose by itself."""

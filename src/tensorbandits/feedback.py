@@ -56,13 +56,14 @@ class Record:
     """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state.
 
     Whoever tells a policy the reward writes here when that was: the number of the reward, and the era of fading.
-    ``mark`` says where the timeline counts the decision, -1 for nowhere, and ``held`` whether the holdout made it.
+    ``mark`` says where the timeline counts the decision, -1 for nowhere, and ``held`` whether the holdout made it;
+    ``time`` is when it was made.
     """
 
-    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "reward", "state")
+    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "reward", "state", "time")
 
-    def __init__(self, cell: Cell, note: Any, due: float, state: str, held: bool = False) -> None:
-        self.cell, self.note, self.due, self.state, self.held = cell, note, due, state, held
+    def __init__(self, cell: Cell, note: Any, due: float, state: str, held: bool = False, time: float = 0.0) -> None:
+        self.cell, self.note, self.due, self.state, self.held, self.time = cell, note, due, state, held, time
         self.reward: float | None = None
         self.number, self.era, self.mark = 0, 0, -1
 
@@ -149,7 +150,7 @@ class Book:
             raise ClosedDecisionError(f"a decision has the id {number!r} already; give each its own, or none")
         if len(self._cells) > self.capacity:
             self._cells.clear()
-        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE, held)
+        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE, held, time)
         if active:
             self._activate(number, record, time)
         else:
@@ -167,23 +168,32 @@ class Book:
 
     def activate(self, number: Any, *, time: float) -> None:
         """Say that a decision was shown: its window begins. That of one which is active, or closed, is left alone."""
+        if self.awaits_showing(number):
+            self._activate(number, self._inactive.pop(number), time)
+
+    def awaits_showing(self, number: Any) -> bool:
+        """Say whether a decision was not shown yet; refuse one that was cancelled."""
         record = self._find(number)
         if record.state == CANCELLED:
             raise _cancelled(number, "it cannot be shown any more: ask again")
-        if record.state == INACTIVE:
-            self._activate(number, self._inactive.pop(number), time)
+        return record.state == INACTIVE
 
     def cancel(self, number: Any) -> None:
         """Say that a decision was not carried out, and takes no reward; again is no matter."""
+        may, record = self.may_cancel(number), self._find(number)
+        if self.timeline is not None and record.mark >= 0 and may:
+            self.timeline.cancel(record.mark, record.cell, held=record.held)
+        self._close(number, record, CANCELLED)
+
+    def may_cancel(self, number: Any) -> bool:
+        """Say whether a decision is not cancelled yet; refuse one that has a reward."""
         record = self._find(number)
         if record.reward is not None:
             raise ClosedDecisionError(
                 f"decision {number!r} has the reward {record.reward:g} already, and cannot be cancelled; amend it with "
                 "tell(id, reward, amend=True)"
             )
-        if self.timeline is not None and record.mark >= 0 and record.state != CANCELLED:
-            self.timeline.cancel(record.mark, record.cell, held=record.held)
-        self._close(number, record, CANCELLED)
+        return record.state != CANCELLED
 
     def tell(
         self,
@@ -247,7 +257,7 @@ class Book:
         """Return the ids of decisions whose window has ended, or that are too many, and of unshown ones too many."""
         now = self.rounds if self.window is not None and self.window.rounds else time
         excess = len(self._open) - self.capacity
-        ended = []
+        ended: list[str] = []
         for number, record in self._open.items():
             if len(ended) >= excess and (self.window is None or now <= record.due):
                 break
@@ -280,6 +290,15 @@ class Book:
     def status(self, number: Any) -> str:
         """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
         return self._find(number).state
+
+    def time(self, number: Any) -> float:
+        """Return when a decision was made."""
+        return self._find(number).time
+
+    def oldest(self, count: int) -> list[tuple[str, Record]]:
+        """Return the decisions that wait longest, shown or not."""
+        some = [*islice(self._open.items(), count), *islice(self._inactive.items(), count)]
+        return sorted(some, key=lambda pair: pair[1].time)[:count]
 
     def reward(self, number: Any) -> float | None:
         """Return the reward of a decision, or its default once that was told; ``None`` while there is none."""
@@ -324,6 +343,7 @@ class Book:
             "cells": np.array([record.cell for record in records], dtype=np.int64),
             "states": np.array([_STATES.index(record.state) for record in records], dtype=np.int64),
             "due": np.array([record.due for record in records]),
+            "times": np.array([record.time for record in records]),
             "told": np.array([record.reward is not None for record in records], dtype=np.int64),
             "rewards": np.array([record.reward or 0.0 for record in records]),
             "numbers": np.array([record.number for record in records], dtype=np.int64),
@@ -343,6 +363,7 @@ class Book:
         cells = check_cells(state["cells"], shape)
         states, told = (check_array(state[name], name, (count,), integers=True) for name in ("states", "told"))
         due, rewards = (check_array(state[name], name, (count,)) for name in ("due", "rewards"))
+        times = check_array(state.get("times", np.zeros(count)), "times", (count,))  # states did not always have it
         when = [  # states did not always have it
             check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
             for name in ("numbers", "eras")
@@ -353,7 +374,7 @@ class Book:
         for at, (identity, cell, code, end, has, reward, number, era) in enumerate(rows):
             name, note = _STATES[check_count(code, "a state", 0)], state["notes"].get(str(at))
             record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), note, end, name, holdout[at])
-            record.mark = marks[at]
+            record.mark, record.time = marks[at], float(times[at])
             record.reward, record.number, record.era = float(reward) if has else None, int(number), int(era)
             held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
             held[identity] = record

@@ -33,11 +33,11 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> [command.name for command in application().registered_commands]
-    ['demo', 'simulate', 'reproduce', 'study', 'evaluate']
+    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve']
     """
     import typer
 
-    from tensorbandits.cli import demo, evaluate, keys, reproduce, simulate, study
+    from tensorbandits.cli import demo, evaluate, keys, reproduce, serve, simulate, study
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -54,7 +54,7 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo, simulate, reproduce, study, evaluate, keys):
+    for command in (demo, simulate, reproduce, study, evaluate, serve, keys):
         command.register(app)
     return app
 

@@ -224,6 +224,10 @@ class ApproximateThompsonSampling(Policy):
         bounds = np.quantile(rewards, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
         return np.asarray(bounds.T)
 
+    def mean_rewards(self, draw: Draw, cells: ArrayLike) -> Floats:
+        """Return the mean rewards of cells (n, d) in a draw of :meth:`fresh_draws`, shape (n,)."""
+        return self._mean_rewards(draw, check_cells(cells, draw.shape))
+
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         """The mean rewards of cells (n, d) in a draw, shape (n,)."""
         return draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)

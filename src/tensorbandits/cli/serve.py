@@ -1,0 +1,47 @@
+"""``tensorbandits serve``: the decision service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tensorbandits.checks import check_installed
+from tensorbandits.cli.common import one_line_errors
+
+if TYPE_CHECKING:
+    from tensorbandits.service.settings import Settings
+
+NEEDS = ("alembic", "argon2", "fastapi", "prometheus_client", "sqlalchemy", "structlog", "uvicorn")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="serve")(serve)
+
+
+def serve(
+    store: Annotated[str | None, typer.Option(help="Where events are kept: a file, or a URL of PostgreSQL.")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on; 8000 unless given.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Begin with a campaign whose simulated users click.")] = False,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="json, or console for people.")] = None,
+) -> None:
+    """Serve decisions over HTTP, durably, and show in a browser what is learned.
+
+    All settings can be given as environment variables too: TENSORBANDITS_STORE, TENSORBANDITS_PORT, and so on.
+    """
+    with one_line_errors():
+        check_installed("the service", *NEEDS, extra="service")
+        from tensorbandits.service.run import run
+        from tensorbandits.service.settings import Settings
+
+        place = {"store": store, "host": host, "port": port, "workers": workers}
+        settings = Settings.read(None, **place, log_level=log_level, log_format=log_format, demo=demo or None)
+        run(settings, lambda: _greet(settings))
+
+
+def _greet(settings: Settings) -> None:
+    typer.echo(f"tensorbandits serves at {settings.address}; open it in a browser, and stop it with Ctrl-C", err=True)

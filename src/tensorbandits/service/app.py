@@ -1,0 +1,104 @@
+"""The application: routes, what guards them, and what starts and stops with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Response
+
+from tensorbandits.service import errors, logs
+from tensorbandits.service.demo import Demo
+from tensorbandits.service.errors import COMMON, Problem
+from tensorbandits.service.guard import Guard
+from tensorbandits.service.hosts import Hosts
+from tensorbandits.service.keyring import Keys
+from tensorbandits.service.metrics import Metrics
+from tensorbandits.service.routes import bandits, data, decisions, keys, pages
+from tensorbandits.service.security import require
+from tensorbandits.service.serving import Served, Serving, reply
+from tensorbandits.service.settings import Settings, is_loopback
+from tensorbandits.store import Store
+
+_WORDS = """Choose the best combination, and learn from each reward.
+
+Make a bandit, **ask** it for a decision, show what it says, and **tell** the reward by the decision's id: at once,
+late, twice or never. Every write takes an `Idempotency-Key`, so that it can be repeated without counting twice.
+"""
+
+health = APIRouter(tags=["health"])
+
+
+@health.get("/healthz", name="healthz")
+async def healthz() -> Response:
+    """Say that the process lives."""
+    return reply({"status": "ok"})
+
+
+@health.get("/readyz", name="readyz", responses=errors.responses("unavailable"))
+async def readyz(service: Served) -> Response:
+    """Say whether all bandits are loaded, so that requests may come."""
+    if not service.hosts.ready:
+        raise Problem("unavailable", "bandits are being loaded; try again in a second", retry=1)
+    return reply({"status": "ready", "bandits": len(service.hosts.all())})
+
+
+@health.get(
+    "/metrics",
+    name="metrics",
+    responses=COMMON | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    response_class=Response,
+    dependencies=[Depends(require("metrics"))],
+)
+async def metrics(service: Served) -> Response:
+    """Return numbers for Prometheus."""
+    return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _demo(hosts: Hosts) -> Demo:
+    demo = Demo(hosts)
+    demo.start()
+    return demo
+
+
+def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
+    """Return the application over a store, which is opened when it starts unless one is given."""
+    logs.configure(settings.log_level, settings.log_format)
+    place = store or Store.open(settings.store)
+    measured = Metrics(version("tensorbandits"))
+    known = Keys(place, seconds=settings.key_seconds, exposed=not is_loopback(settings.host), metrics=measured)
+    hosts = Hosts(place, measured, learning=settings.learning_share)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(known.start)
+        await asyncio.to_thread(hosts.start)
+        demo = _demo(hosts) if settings.demo else None
+        yield
+        if demo is not None:
+            await asyncio.to_thread(demo.stop)
+        await asyncio.to_thread(hosts.stop)
+        known.stop()
+        if store is None:
+            place.close()
+
+    app = FastAPI(
+        title="tensorbandits",
+        version=version("tensorbandits"),
+        description=_WORDS,
+        lifespan=lifespan,
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.serving = Serving(settings, place, hosts, measured)
+    app.state.keys = known
+    for router in (health, bandits.router, decisions.router, data.router, keys.router, pages.router):
+        app.include_router(router)
+    errors.install(app)
+    guard: Any = Guard
+    app.add_middleware(guard, keys=known, settings=settings, metrics=measured)
+    return app

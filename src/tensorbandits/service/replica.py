@@ -1,0 +1,444 @@
+"""A bandit whose state is the fold of a log of events: processes that have folded the same events know the same.
+
+What a request would do is *planned* first, as events, which change nothing. Events that the log has taken are *folded*,
+in the order of their numbers, whoever made them. Times are those of the events, never of a clock, so that folding a log
+again gives the same ledger.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tensorbandits import codec, warm
+from tensorbandits.bandit import Bandit
+from tensorbandits.checks import Cell
+from tensorbandits.deciding import Drawn
+from tensorbandits.decision import Decision
+from tensorbandits.feedback import OPEN, Change
+from tensorbandits.labels import Label, read, written
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.service.apprentice import Apprentice, Shadow
+from tensorbandits.service.making import Settings, arguments, changed
+from tensorbandits.space import Space
+from tensorbandits.store import Event, New
+
+_VERSION = 1  # of a snapshot
+_LAGS = 2_000
+_LEARNED_AT_ONCE = 4  # new draws each time that there are new rewards
+
+
+class NotLearnedError(RuntimeError):
+    """There is no draw yet to decide from; :meth:`Replica.refresh` makes some."""
+
+
+class Drawing(NamedTuple):
+    """What was drawn for a request, of which version of the space, and what an apprentice would have played."""
+
+    drawn: Drawn
+    version: int
+    shadow: Shadow | None = None
+
+
+class Replica(Bandit):
+    """A bandit that follows a log.
+
+    Any thread may draw, plan and look; one thread folds. ``seq`` is the number of the last event that was folded.
+    """
+
+    seq: int
+    settings: Settings
+    closed: bool  # whether it was deleted
+
+    @classmethod
+    def created(cls, event: Event) -> Self:
+        """Return the bandit that the first event of a log describes."""
+        settings: Settings = event.body["settings"]
+        self = cls(**arguments(settings), clock=lambda: event.time)
+        self.begin(settings, event.seq, event.time)
+        return self
+
+    def begin(self, settings: Settings, seq: int, time: float, apprentice: Apprentice | None = None) -> None:
+        """Stand at an event of the log."""
+        self.settings, self.seq, self.closed = settings, seq, False
+        self.moment = time  # of the last event
+        self._clock = lambda: self.moment
+        self.apprentice = apprentice or Apprentice()
+        self.folding = threading.Lock()  # held while events are folded, or while everything is written down
+        self.told = self.policy.ledger.received  # rewards that draws may not know of yet, when other than learned
+        self.learned = -1.0
+        self.decisions = 0
+        self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
+
+    # Deciding.
+
+    def draw(
+        self, context: Mapping[str, Label], allowed: Mapping[str, Sequence[Label]] | None, played: Any = None
+    ) -> Drawing:
+        """Draw an arm from the draws there are; ``played`` is what a caller's own rule plays, and its propensity."""
+        levels = self.space.given(context)
+        chosen = {} if allowed is None else self.space.allowed(allowed)
+        with self._lock:
+            request = self._request(levels, chosen)
+            self._ring.take((), self.policy.shape)
+            if not self._ring.draws:
+                raise NotLearnedError("nothing was learned yet")
+            drawn = request.draw(self._ring, self._rng)
+            version = self.space.version
+            if played is None:
+                return Drawing(drawn, version)
+            arm, propensity = played
+            cell = self.space.cell({**context, **arm})
+            share = request.probability(self._ring, cell)
+            draws = [draw for _, draw in self._ring.draws]
+        assert isinstance(self.policy, ApproximateThompsonSampling)
+        both = np.array([drawn.cell, cell], dtype=np.int64)
+        means = np.mean([self.policy.mean_rewards(draw, both) for draw in draws], axis=0)
+        weight = share / (1.0 if propensity is None else propensity)
+        shadow = Shadow(drawn.cell, weight, *means.tolist())
+        return Drawing(Drawn(cell, propensity, "caller"), version, shadow)
+
+    def refresh(self, *, wait: bool = False) -> bool:
+        """Learn what was told, and decide from new draws from now on; say whether that was possible without waiting."""
+        assert isinstance(self.policy, ApproximateThompsonSampling)
+        told = self.told
+        if wait and not self._ring.draws:
+            fresh = self.policy.fresh_draws(self._ring.size)
+        else:
+            fresh = self._ring.fresh(self.policy, least=_LEARNED_AT_ONCE)
+        with self._lock:
+            self._ring.take(fresh, self.policy.shape)
+        if fresh:
+            self.learned = told
+        return bool(fresh)
+
+    @property
+    def stale(self) -> bool:
+        """Whether something was told that draws do not know of, or there are no draws."""
+        return self.told != self.learned or not self._ring.draws
+
+    def expire(self) -> None:
+        """Do nothing: decisions time out by events."""
+
+    def oldest(self, count: int) -> list[dict[str, Any]]:
+        """Return the decisions that wait longest."""
+        with self._lock:
+            found = [(number, record.cell, record.time, record.state) for number, record in self._book.oldest(count)]
+        return [{"id": one, "cell": cell, "time": when, "active": state == OPEN} for one, cell, when, state in found]
+
+    # Planning: what a request would do, as events; nothing is changed.
+
+    def decided(self, number: str, drawing: Drawing, *, time: float, active: bool, key: str | None) -> New:
+        """Return the event of a decision."""
+        drawn, shadow = drawing.drawn, drawing.shadow
+        body: dict[str, Any] = {"cell": list(drawn.cell), "p": drawn.propensity, "by": drawn.by}
+        if not active:
+            body["active"] = False
+        if shadow is not None:
+            body["would"] = shadow.written()
+        return New("Decided", time, body, number, key)
+
+    def shown(self, event: Event | New) -> tuple[Decision, dict[str, Label] | None]:
+        """Return the decision of an event, by its labels, and the arm that an apprentice would have played."""
+        body = event.body
+        drawn = Drawn(tuple(body["cell"]), body["p"], body["by"])
+        assert event.decision is not None
+        would = None
+        if "would" in body:
+            named = self.space.labels(body["would"]["cell"])
+            given = {self.space.modes[mode] for mode in self.space.context}
+            would = {mode: label for mode, label in named.items() if mode not in given}
+        return self._named(event.decision, drawn, event.time), would
+
+    def issue(self) -> str:
+        """Return an id that no decision has had."""
+        with self._lock:
+            return self._book.issue()
+
+    def knows(self, number: str) -> bool:
+        """Say whether a decision with this id is kept in memory."""
+        return number in self._book
+
+    def plan_tell(self, number: str, reward: Any, *, amend: bool, add: bool, time: float, key: str | None) -> list[New]:
+        """Return what telling a reward does: one event, or none if it was told that already."""
+        with self._lock:
+            value = self._book.plan(number, reward, amend=amend, add=add, check=self.policy.check_reward)
+            if value is None:
+                return []
+            kind = "Rewarded" if self._book.reward(number) is None else "Amended"
+            return [New(kind, time, {"reward": value}, number, key)]
+
+    def plan_told(self, cell: Cell, reward: Any, trials: Any, *, time: float, key: str | None) -> list[New]:
+        """Return what telling a reward without a decision does."""
+        body: dict[str, Any] = {"cell": list(cell)}
+        if trials is None:
+            body["reward"] = self.policy.check_reward(reward)
+        else:
+            probe = Ledger(self.policy.shape)
+            probe.add([cell], [reward], [trials])
+            self.policy.check_ledger(probe)
+            body |= {"reward": float(reward), "trials": int(trials)}
+        return [New("Told", time, body, None, key)]
+
+    def plan_activate(self, number: str, *, time: float, key: str | None) -> list[New]:
+        """Return what showing a decision does."""
+        with self._lock:
+            return [New("Activated", time, {}, number, key)] if self._book.awaits_showing(number) else []
+
+    def plan_cancel(self, number: str, *, time: float, key: str | None) -> list[New]:
+        """Return what cancelling a decision does."""
+        with self._lock:
+            return [New("Cancelled", time, {}, number, key)] if self._book.may_cancel(number) else []
+
+    def plan_expire(self, *, time: float) -> list[New]:
+        """Return the events of decisions whose window has ended, and of those that are too many."""
+        with self._lock:
+            ended, dropped = self._book.overdue(time=time)
+            reward = self._book.default
+        events = [New("TimedOut", time, {"reward": reward}, number) for number in ended]
+        return events + [New("Cancelled", time, {}, number) for number in dropped]
+
+    def plan_level(
+        self, what: str, mode: Any, label: Any, *, like: Any = None, rewards: Any = None, time: float, key: str | None
+    ) -> list[New]:
+        """Return the event of a level that is added, retired or restored; refuse what cannot be."""
+        with self._lock:
+            trial = Space.from_state(self.space.state())
+            before, at = trial.version, trial.position(mode)
+            body: dict[str, Any] = {"mode": mode, "label": written(label)}
+            if what == "LevelAdded":
+                trial.add_level(mode, label)
+                level = None if like is None else self.space.level(mode, like)
+                warm.like(self.policy, at, level, rewards)
+                copy.deepcopy(self.policy).grow(at)  # which refuses where the policy cannot follow
+                body |= {} if like is None else {"like": written(like), "rewards": rewards}
+            elif what == "LevelRetired":
+                trial.retire_level(mode, label)
+            else:
+                trial.restore_level(mode, label)
+        return [] if trial.version == before else [New(what, time, body, None, key)]
+
+    def plan_rule(self, rule: Mapping[str, Any], *, add: bool, time: float, key: str | None) -> list[New]:
+        """Return the event of a rule that is made or taken back."""
+        with self._lock:
+            trial = Space.from_state(self.space.state())
+            before = trial.version
+            _change_rule(trial, rule, add=add)
+        if trial.version == before:
+            return []
+        return [New("RuleChanged", time, {"rule": _written_rule(rule), "add": add}, None, key)]
+
+    def plan_change(self, given: Mapping[str, Any], *, time: float, key: str | None) -> list[New]:
+        """Return the event of other settings."""
+        changed(self.space, self.policy, self.settings, given)
+        return [New("Changed", time, {"settings": dict(given)}, None, key)]
+
+    def plan_import(
+        self, past: warm.Past, how: Mapping[str, Any], *, time: float, key: str | None
+    ) -> tuple[list[New], warm.WarmStart]:
+        """Return the event of a log that is told, and what is to be said of it."""
+        with self._lock:
+            ledger, start = warm.plan(self.space, self.policy, past, **how)
+        body = {
+            "ledger": base64.b64encode(codec.pack("ledger", 1, ledger.state())).decode(),
+            "added": {mode: [written(label) for label in labels] for mode, labels in start.added.items()},
+            "rows": start.rows,
+        }
+        return [New("Imported", time, body, None, key)], start
+
+    # Folding.
+
+    def fold(self, events: Sequence[Event]) -> None:
+        """Take in the next events of the log; those that were folded already are left out."""
+        if not events:
+            return
+        with self.folding:
+            for event in events:
+                if event.seq <= self.seq:
+                    continue
+                if event.seq != self.seq + 1:
+                    raise ValueError(f"event {event.seq} is folded after event {self.seq}; the log has a gap there")
+                self.moment = event.time
+                _FOLDS[event.kind](self, event)
+                self.seq = event.seq
+
+    def _told(self, change: Change | None, time: float) -> None:
+        if change is not None:
+            with self._applying:
+                self._changes.append(change)
+                self._drain(time)
+            self.told = self.told + 1.0
+
+    def _fold_decided(self, event: Event) -> None:
+        body = event.body
+        by = body["by"]
+        with self._lock:
+            self._book.open(
+                tuple(body["cell"]),
+                time=event.time,
+                active=body.get("active", True),
+                held=by in ("holdout", "caller"),
+                number=event.decision,
+            )
+        self.decisions += 1
+        if "would" in body:
+            self.apprentice.open(event.decision or "", Shadow.read(body["would"]), self._book.capacity)
+
+    def _fold_activated(self, event: Event) -> None:
+        with self._lock:
+            self._book.activate(event.decision, time=event.time)
+
+    def _fold_cancelled(self, event: Event) -> None:
+        with self._lock:
+            self._book.cancel(event.decision)
+        self.apprentice.forget(event.decision)
+
+    def _fold_rewarded(self, event: Event) -> None:
+        with self._lock:
+            self.lags.append(max(event.time - self._book.time(event.decision), 0.0))
+            change = self._book.enter(event.decision, event.body["reward"])
+        self.apprentice.reward(event.decision, event.body["reward"])
+        self._told(change, event.time)
+
+    def _fold_timed_out(self, event: Event) -> None:
+        reward = event.body["reward"]
+        with self._lock:
+            change = self._book.time_out(event.decision or "", reward)
+        if reward is not None:
+            self.apprentice.reward(event.decision, reward)
+        self._told(change, event.time)
+
+    def _fold_told(self, event: Event) -> None:
+        cell, reward = tuple(event.body["cell"]), event.body["reward"]
+        trials = event.body.get("trials")
+        if trials is None:
+            self._told(Change(cell, None, reward, None), event.time)
+            return
+        with self._applying:
+            self._drain(event.time)
+            self.policy.tell(cell, reward, trials=trials)
+        self.told += trials
+
+    def _fold_level_added(self, event: Event) -> None:
+        body = event.body
+        like = read(body["like"]) if "like" in body else None
+        self.add_level(body["mode"], read(body["label"]), like=like, rewards=body.get("rewards"))
+        self.told += 1.0
+
+    def _fold_level_retired(self, event: Event) -> None:
+        self.retire_level(event.body["mode"], read(event.body["label"]))
+
+    def _fold_level_restored(self, event: Event) -> None:
+        self.restore_level(event.body["mode"], read(event.body["label"]))
+
+    def _fold_rule(self, event: Event) -> None:
+        with self._lock:
+            _change_rule(self.space, _read_rule(event.body["rule"]), add=event.body["add"])
+            self._sync()
+
+    def _fold_changed(self, event: Event) -> None:
+        with self._lock:
+            self.settings, shares, window, default = changed(
+                self.space, self.policy, self.settings, event.body["settings"]
+            )
+            self._shares, self._book.window, self._book.default = shares, window, default
+            self._requests = {}
+
+    def _fold_imported(self, event: Event) -> None:
+        ledger = Ledger.from_state(codec.unpack(base64.b64decode(event.body["ledger"])).state)
+        with self._applying:
+            self._drain(event.time)
+            with self._lock:
+                for mode, labels in event.body["added"].items():
+                    for label in labels:
+                        self.space.add_level(mode, read(label))
+                self._sync()
+            self.policy.tell_ledger(ledger)
+        self.told += ledger.rounds
+
+    def _fold_deleted(self, event: Event) -> None:
+        self.closed = True
+
+    # Snapshots.
+
+    def snapshot(self) -> tuple[int, bytes]:
+        """Return the number of the last event, and everything that was folded up to it."""
+        with self.folding:
+            state = self.state_dict() | {
+                "seq": self.seq,
+                "moment": self.moment,
+                "decisions": self.decisions,
+                "settings": self.settings,
+                "apprentice": self.apprentice.state(),
+            }
+        return state["seq"], codec.pack("replica", _VERSION, state)
+
+    @classmethod
+    def restored(cls, packed: bytes) -> Self:
+        """Return the bandit of a snapshot."""
+        saved = codec.unpack(packed)
+        if (saved.kind, saved.version) != ("replica", _VERSION):
+            raise ValueError(f"the snapshot is a {saved.kind!r} of version {saved.version}; drop it, events have all")
+        state = dict(saved.state)
+        more = {name: state.pop(name) for name in ("seq", "moment", "decisions", "settings", "apprentice")}
+        self = cls.from_state_dict(state)
+        self.begin(more["settings"], more["seq"], more["moment"], Apprentice.restored(more["apprentice"]))
+        self.decisions = more["decisions"]
+        return self
+
+
+_FOLDS: dict[str, Callable[[Replica, Event], None]] = {
+    "Decided": Replica._fold_decided,
+    "Activated": Replica._fold_activated,
+    "Cancelled": Replica._fold_cancelled,
+    "Rewarded": Replica._fold_rewarded,
+    "Amended": Replica._fold_rewarded,
+    "TimedOut": Replica._fold_timed_out,
+    "Told": Replica._fold_told,
+    "LevelAdded": Replica._fold_level_added,
+    "LevelRetired": Replica._fold_level_retired,
+    "LevelRestored": Replica._fold_level_restored,
+    "RuleChanged": Replica._fold_rule,
+    "Changed": Replica._fold_changed,
+    "Imported": Replica._fold_imported,
+    "Deleted": Replica._fold_deleted,
+}
+
+
+def _change_rule(space: Space, rule: Mapping[str, Any], *, add: bool) -> None:
+    if len(rule) != 1 or not set(rule) <= {"forbid", "allow"}:
+        raise ValueError(f"the rule is {dict(rule)!r}; give either 'forbid' or 'allow', with labels by mode")
+    ((what, labels),) = rule.items()
+    if not add:
+        space.remove_rule(rule)
+    elif what == "forbid":
+        space.forbid(labels)
+    else:
+        space.allow(labels)
+
+
+def _written_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        what: {
+            mode: [written(one) for one in given] if isinstance(given, list) else written(given)
+            for mode, given in labels.items()
+        }
+        for what, labels in rule.items()
+    }
+
+
+def _read_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        what: {
+            mode: [read(one) for one in given] if isinstance(given, list) else read(given)
+            for mode, given in labels.items()
+        }
+        for what, labels in rule.items()
+    }

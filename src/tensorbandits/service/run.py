@@ -1,0 +1,53 @@
+"""Running the service: one process, or several on one port, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tensorbandits.service.metrics import several_processes
+from tensorbandits.service.settings import Settings, check_exposed
+from tensorbandits.store import Store
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_SWITCH = 0.001  # seconds after which Python lets another thread go on: decisions must not wait for learning
+
+
+def make() -> FastAPI:
+    """Return the application, with the settings that the environment says; each process calls it."""
+    from tensorbandits.service.app import create_app
+
+    sys.setswitchinterval(_SWITCH)
+    return create_app(Settings.read())
+
+
+def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
+    """Serve until stopped. ``ready`` is called before it begins, when nothing can go wrong any more."""
+    import uvicorn
+
+    with Store.open(settings.store) as store:  # which makes its tables, or says why it cannot
+        check_exposed(settings.host, bool(store.keys()))
+    os.environ.update(settings.environment())
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # more threads than cores slow everything down
+    if ready is not None:
+        ready()
+    with several_processes(settings.workers):
+        uvicorn.run(
+            "tensorbandits.service.run:make",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(settings.proxy),
+            forwarded_allow_ips=settings.proxy or None,
+            timeout_graceful_shutdown=10,
+            backlog=2048,
+        )

@@ -1,0 +1,362 @@
+"""The bodies of requests and answers, as OpenAPI describes them. What values mean is checked by the library itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+
+class DateLabel(BaseModel):
+    """A label that is a day."""
+
+    model_config = ConfigDict(extra="forbid")
+    date: str = Field(examples=["2026-02-28"])
+
+
+class TimeLabel(BaseModel):
+    """A label that is a time."""
+
+    model_config = ConfigDict(extra="forbid")
+    time: str = Field(examples=["2026-02-28T12:00:00"])
+
+
+Text = Annotated[StrictStr, Field(max_length=1_000)]
+Label = Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel
+Labels = Annotated[dict[Text, Label], Field(max_length=100)]
+Choices = Annotated[dict[Text, list[Label]], Field(max_length=100)]
+Number = StrictInt | StrictFloat
+Id = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+Name = Annotated[
+    StrictStr,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="Letters, digits, dots, hyphens and underscores; at most 100 of them.",
+        examples=["offers"],
+    ),
+]
+Duration = StrictStr | StrictInt
+
+
+class Body(BaseModel):
+    """A request: nothing but what is known is taken."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def given(self) -> dict[str, Any]:
+        """Return what the caller gave, as plain data."""
+        return self.model_dump(exclude_unset=True)
+
+
+class SharePart(Body):
+    """A share of decisions for the arms with these labels."""
+
+    labels: Labels = Field(examples=[{"channel": "sms"}])
+    share: float = Field(ge=0, le=1, examples=[0.05])
+
+
+class Rule(Body):
+    """Either what is forbidden together, or what alone is allowed where the single labels are met."""
+
+    forbid: Labels | None = Field(default=None, examples=[{"offer": "video", "channel": "sms"}])
+    allow: dict[Text, Label | list[Label]] | None = Field(default=None, examples=[None])
+
+
+class Changes(Body):
+    """What of a bandit may be changed while it runs."""
+
+    holdout: float | None = Field(default=None, ge=0, lt=1, description="The share of decisions of the baseline.")
+    floors: float | list[SharePart] | None = Field(default=None, description="Shares that arms get at least.")
+    ceilings: list[SharePart] | None = Field(default=None, description="Shares that arms get at most.")
+    baseline: StrictStr | Labels | list[SharePart] | None = Field(default=None, description="What the holdout plays.")
+    window: Duration | None = Field(default=None, examples=["10 min"], description="How long a decision waits.")
+    default: Number | None = Field(default=None, examples=[0], description="The reward when the window has ended.")
+    apprentice: StrictBool | None = Field(default=None, description="Whether it only learns beside a caller's rule.")
+
+
+class CreateBandit(Changes):
+    """A new bandit; the fields mean what the arguments of ``tb.Bandit`` and of its policy do."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "offers",
+                    "modes": {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]},
+                    "context": ["segment"],
+                    "reward": "bernoulli",
+                    "window": "10 min",
+                    "default": 0,
+                    "holdout": 0.05,
+                    "rules": [{"forbid": {"offer": "video", "channel": "sms"}}],
+                }
+            ]
+        },
+    )
+    name: Name
+    modes: Annotated[dict[Text, list[Label]], Field(min_length=1, max_length=20, description="Modes and their levels.")]
+    context: list[Text] = Field(default=[], description="The modes that are given, not decided.")
+    policy: StrictStr = Field(default="thompson", examples=["thompson"])
+    reward: StrictStr | None = Field(default=None, examples=["bernoulli"])
+    rank: StrictStr | StrictInt | list[StrictInt] | None = Field(default=None, examples=["auto"])
+    structure: StrictStr | None = Field(default=None, examples=["tucker"])
+    settings: dict[Text, Any] = Field(default={}, description="Further arguments of the policy.", examples=[{}])
+    ring: StrictInt | None = Field(default=None, ge=1, le=1024)
+    adds: StrictBool | None = None
+    half_life: Duration | StrictFloat | None = Field(default=None, examples=["14 d"])
+    capacity: StrictInt | None = Field(default=None, ge=1, le=100_000_000)
+    remember: StrictInt | None = Field(default=None, ge=0, le=100_000_000)
+    rules: list[Rule] = []
+
+
+class Ask(Body):
+    """A request for a decision."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
+    context: Labels = Field(default={}, description="The label of each context mode.")
+    allowed: Choices | None = Field(default=None, description="The labels that may be chosen, by mode.")
+    id: Id | None = Field(default=None, description="An id of yours; the same again gives the same decision.")
+    activate: StrictBool = Field(default=True, description="Whether it is shown at once.")
+    played: Labels | None = Field(default=None, description="Apprentices: the arm that your own rule plays.")
+    propensity: float | None = Field(default=None, gt=0, le=1, description="Apprentices: the probability of that.")
+
+
+class AskMany(Body):
+    """Several requests for decisions."""
+
+    requests: Annotated[list[Ask], Field(max_length=1_000)] = Field(examples=[[{"context": {"segment": "new"}}]])
+
+
+class Tell(Body):
+    """A reward: of a decision by its id, or of an arm and a context."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"id": "9f2c51ab03d7-0", "reward": 1},
+                {"arm": {"offer": "a", "channel": "mail"}, "context": {"segment": "new"}, "reward": 0},
+            ]
+        },
+    )
+    id: Id | None = None
+    reward: Number
+    amend: StrictBool = Field(default=False, description="Whether it replaces the reward that was told.")
+    add: StrictBool = Field(default=False, description="Whether it adds to the reward that was told.")
+    arm: Labels | None = None
+    context: Labels | None = None
+    trials: StrictInt | None = Field(default=None, ge=1, le=2**53, description="Of how many the reward is the sum.")
+
+
+class TellMany(Body):
+    """Several rewards."""
+
+    rewards: Annotated[list[Tell], Field(max_length=1_000)] = Field(examples=[[{"id": "9f2c51ab03d7-0", "reward": 1}]])
+
+
+class Which(Body):
+    """A decision."""
+
+    id: Id = Field(examples=["9f2c51ab03d7-0"])
+
+
+class Best(Body):
+    """A request for what is believed best."""
+
+    context: Labels = Field(default={}, examples=[{"segment": "new"}])
+    allowed: Choices | None = None
+
+
+class Explain(Body):
+    """What to explain."""
+
+    context: Labels | None = Field(default=None, examples=[{"segment": "new"}])
+    level: float = Field(default=0.9, gt=0, lt=1)
+    arms: StrictInt = Field(default=10, ge=1, le=1_000)
+
+
+class Level(Body):
+    """A level of a mode."""
+
+    mode: Text = Field(examples=["offer"])
+    label: Label = Field(examples=["summer"])
+
+
+class NewLevel(Level):
+    """A level that is added; it may start like another one."""
+
+    like: Label | None = Field(default=None, examples=["spring"])
+    rewards: float | None = Field(default=None, gt=0, description="How many of that one's rewards it starts with.")
+
+
+class Fold(Body):
+    """Up to which event the log is folded; all of it if none is given."""
+
+    before: StrictInt | None = Field(default=None, ge=1, le=2**62)
+
+
+# Answers.
+
+
+class DecisionAnswer(BaseModel):
+    """A decision; tell its reward by its id."""
+
+    id: str = Field(examples=["9f2c51ab03d7-0"])
+    arm: dict[str, Label] = Field(examples=[{"offer": "a", "channel": "mail"}])
+    context: dict[str, Label] = Field(examples=[{"segment": "new"}])
+    propensity: float | None = Field(examples=[0.4375], description="The probability with which the arm was drawn.")
+    by: str = Field(examples=["policy"], description="policy, floor, holdout or caller")
+    policy: str = Field(examples=["TensorThompsonSampling"])
+    time: float = Field(examples=[1790000000.0])
+    would: dict[str, Label] | None = Field(default=None, description="Apprentices: what it would have played.")
+
+
+class DecisionsAnswer(BaseModel):
+    """Several decisions, in the order of the requests."""
+
+    decisions: list[DecisionAnswer]
+
+
+class StatusAnswer(BaseModel):
+    """A decision after it was told something."""
+
+    id: str | None = Field(examples=["9f2c51ab03d7-0"])
+    status: str = Field(examples=["rewarded"], description="inactive, open, rewarded, timed out or cancelled")
+    reward: float | None = Field(examples=[1.0])
+    changed: bool = Field(description="Whether this request has changed anything; a repeated one has not.")
+
+
+class Refused(BaseModel):
+    """Why one of many was refused."""
+
+    code: str
+    message: str
+
+
+class RefusedAnswer(BaseModel):
+    """One of many that was refused."""
+
+    error: Refused
+
+
+class ResultsAnswer(BaseModel):
+    """What became of each reward, in the order of the request."""
+
+    results: list[StatusAnswer | RefusedAnswer]
+
+
+class KnownDecision(StatusAnswer):
+    """A decision, and what became of it."""
+
+    arm: dict[str, Label]
+    context: dict[str, Label]
+    propensity: float | None
+    by: str
+    time: float
+
+
+class ArmAnswer(BaseModel):
+    """An arm."""
+
+    arm: dict[str, Label] = Field(examples=[{"offer": "a", "channel": "mail"}])
+
+
+class Summary(BaseModel):
+    """A bandit, in short."""
+
+    name: str = Field(examples=["offers"])
+    modes: dict[str, int] = Field(examples=[{"segment": 2, "offer": 3, "channel": 2}])
+    context: list[str]
+    policy: str
+    reward: str
+    apprentice: bool
+    decisions: int
+    rewards: float
+    waiting: int
+    seq: int
+    created: float
+
+
+class SummariesAnswer(BaseModel):
+    """All bandits that the caller's key is for."""
+
+    bandits: list[Summary]
+
+
+class LevelAnswer(BaseModel):
+    """A level."""
+
+    label: Label
+    retired: bool
+
+
+class Detail(Summary):
+    """A bandit, and how it is made."""
+
+    levels: dict[str, list[LevelAnswer]]
+    rules: list[dict[str, dict[str, Any]]]
+    settings: dict[str, Any]
+
+
+class EventAnswer(BaseModel):
+    """Something that happened."""
+
+    seq: int
+    time: float
+    kind: str
+    decision: str | None
+    body: dict[str, Any]
+
+
+class EventsAnswer(BaseModel):
+    """Events in their order."""
+
+    events: list[EventAnswer]
+
+
+class Beliefs(BaseModel):
+    """What is believed; each table is a list of rows."""
+
+    words: str
+    scale: str
+    effects: list[dict[str, Any]]
+    interactions: list[dict[str, Any]]
+    alike: list[dict[str, Any]]
+    arms: list[dict[str, Any]]
+
+
+class Moved(BaseModel):
+    """A level whose rewards have changed; of no mode where all have."""
+
+    mode: str | None
+    label: Label | None
+    ago: int
+    before: float
+    after: float
+
+
+class Diagnosis(BaseModel):
+    """Which structure the rewards speak for, and which levels have moved."""
+
+    words: str
+    structure: str
+    moved: list[Moved]
+
+
+class Imported(BaseModel):
+    """What was learned of a log; of one that was imported before, under the same key, little is known."""
+
+    rewards: float | None
+    cells: int | None
+    rows: int | None
+    added: dict[str, list[Label]]
+    skipped: dict[str, dict[str, float]]
+    changed: bool
+
+
+class Folded(BaseModel):
+    """How many events were folded, and up to which."""
+
+    folded: int
+    base: int

@@ -1,0 +1,187 @@
+"""One thread that writes: requests that come while it commits make up the next transaction (group commit).
+
+A request is an :class:`Order`: it plans events once its bandit's turn is held and the events of others are folded, so
+that every order is checked against all that happened before it. Nothing is folded, and nobody is answered, before the
+transaction is durable. Orders about the same decision never share a transaction, so that each sees what the other did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tensorbandits.service.replica import Replica
+from tensorbandits.store import Event, New, Store, Turn
+
+_MOST = 1_000  # orders of a transaction
+
+
+class Host(Protocol):
+    """What the writer knows of a bandit: its number in the store, and its state here."""
+
+    id: int
+    name: str
+    replica: Replica
+
+
+class KeyReusedError(ValueError):
+    """An idempotency key came again, with another request."""
+
+
+class Settled(Exception):  # noqa: N818  (it is no error)
+    """Raised by a plan when there is nothing to write, with the answer."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+@dataclass(eq=False, slots=True)
+class Order:
+    """What somebody wants written.
+
+    ``plan`` returns events, given the turn; it raises what the caller is to be told, or :class:`Settled`. ``answer``
+    makes the answer, of the events as they were written, once they are folded; ``repeat`` makes that of an order whose
+    key is in the log already, of the event that has it.
+    """
+
+    host: Host
+    plan: Callable[[Turn], Sequence[New]]
+    answer: Callable[[Sequence[Event]], Any]
+    repeat: Callable[[Event], Any]
+    key: str | None = None
+    about: str | None = None  # the id of a decision
+    alone: bool = False  # what changes levels, rules, settings or many decisions: the others of its bandit wait
+    done: Future[Any] = field(default_factory=Future)
+    events: list[Event] = field(default_factory=list)
+    before: Event | None = None
+    raised: Exception | None = None
+
+    def planned(self, turn: Turn, known: dict[str, Event]) -> Sequence[New]:
+        """Return the events to write; what is not to be written is noted."""
+        self.before = known.get(self.key) if self.key is not None else None
+        if self.before is not None:
+            return ()
+        try:
+            return self.plan(turn)
+        except Exception as error:
+            self.raised = error
+            return ()
+
+    def finish(self) -> None:
+        """Answer whoever waits, after all is durable and folded."""
+        try:
+            if isinstance(self.raised, Settled):
+                self.done.set_result(self.raised.answer)
+            elif self.raised is not None:
+                self.done.set_exception(self.raised)
+            elif self.before is not None:
+                self.done.set_result(self.repeat(self.before))
+            else:
+                self.done.set_result(self.answer(self.events))
+        except Exception as error:
+            self.done.set_exception(error)
+
+
+class Writer:
+    """The thread, and its queue. ``committed`` is told which orders took how many seconds."""
+
+    def __init__(
+        self, store: Store, committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None
+    ) -> None:
+        self._store, self._committed = store, committed
+        self._queue: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._waiting: list[Order] = []  # taken from the queue, for a later transaction
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, order: Order) -> Future[Any]:
+        """Have an order written; its future has the answer once that is durable."""
+        self._queue.put(order)
+        return order.done
+
+    def stop(self) -> None:
+        """Write what is waiting, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stopped or self._waiting:
+            batch = [order for order in self._next() if order.done.set_running_or_notify_cancel()]
+            if not batch:
+                continue
+            try:
+                self._write(batch)
+            except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
+                for order in batch:
+                    order.done.set_exception(error)
+            else:
+                for order in batch:
+                    order.finish()
+
+    def _next(self) -> list[Order]:
+        """Return the orders of the next transaction, waiting for the first."""
+        candidates, self._waiting = self._waiting, []
+        with contextlib.suppress(queue.Empty):
+            while len(candidates) < _MOST:
+                order = self._queue.get(block=not candidates and not self._stopped)
+                if order is None:
+                    self._stopped = True
+                else:
+                    candidates.append(order)
+        return self._apart(candidates)
+
+    def _apart(self, candidates: list[Order]) -> list[Order]:
+        """Return those that may share a transaction, in order; keep for later what must see what others did."""
+        batch: list[Order] = []
+        taken: set[tuple[int, str, str]] = set()
+        busy: set[int] = set()  # bandits that have an order in the batch
+        closed: set[int] = set()  # bandits of which nothing more may join it
+        for order in candidates:
+            bandit = order.host.id
+            names = {(bandit, kind, name) for kind, name in (("id", order.about), ("key", order.key)) if name}
+            waits = bandit in closed or bool(names & taken) or (order.alone and bandit in busy)
+            (self._waiting if waits else batch).append(order)
+            taken |= names
+            busy.add(bandit)
+            if order.alone:
+                closed.add(bandit)
+        return batch
+
+    def _write(self, batch: list[Order]) -> None:
+        """Plan, append and commit; then fold."""
+        hosts = {order.host.id: order.host for order in batch}
+        started = time.perf_counter()
+        with self._store.turn(sorted(hosts)) as turn:
+            for bandit, host in hosts.items():
+                host.replica.fold(turn.events(bandit, host.replica.seq))
+                news = _plan(turn, [order for order in batch if order.host is host], host.replica.seq + 1)
+                if news:
+                    turn.append(bandit, host.replica.seq + 1, news)
+        for order in batch:
+            order.host.replica.fold(order.events)
+        self._committed(batch, time.perf_counter() - started)
+
+
+def _plan(turn: Turn, orders: list[Order], first: int) -> list[New]:
+    """Have the orders of one bandit plan, and number their events from the first."""
+    bandit = orders[0].host.id
+    keys = [order.key for order in orders if order.key is not None]
+    known = turn.keyed(bandit, keys) if keys else {}
+    news: list[New] = []
+    for order in orders:
+        planned = order.planned(turn, known)
+        start = first + len(news)
+        order.events = [
+            Event(bandit, start + at, new.time, new.kind, new.decision, new.key, new.body)
+            for at, new in enumerate(planned)
+        ]
+        news += planned
+    return news
