@@ -50,38 +50,13 @@ _OWN = b"content-security-policy"  # of an answer that has such headers already
 _KEEP_NOT = (b"cache-control", b"no-store")
 
 
-class _Asked:
-    """What the guard reads of a request's headers, in one pass."""
-
-    __slots__ = ("authorization", "chunked", "host", "length", "origin", "request", "site")
-
-    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self.authorization = self.host = self.origin = self.request = self.site = b""
-        self.length, self.chunked = -1, False
-        for name, value in headers:
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-length":
-                self.length = int(value) if value.isdigit() else -1
-            elif name == b"transfer-encoding":
-                self.chunked = True
-            elif name == b"x-request-id":
-                self.request = value
-            elif name == b"host":
-                self.host = value
-            elif name == b"origin":
-                self.origin = value
-            elif name == b"sec-fetch-site":
-                self.site = value
-
-
 class Guard:
     """ASGI middleware: ``app.add_middleware(Guard, keys=keys, settings=settings, metrics=metrics)``, the outermost."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, settings: Settings, metrics: Metrics) -> None:
         self.app, self._keys, self._settings, self._metrics = app, keys, settings, metrics
         self._buckets = Buckets(settings.rate, settings.burst)
-        self._log = logs.get("access")
+        self._log, self._requests = logs.get("guard"), logs.Requests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -89,17 +64,19 @@ class Guard:
             await self.app(scope, receive, send)
             return
         began = perf_counter()
-        asked = _Asked(scope["headers"])
-        visit = scope[PLACE] = Visit(_request_id(asked.request))
+        headers = dict(scope["headers"])
+        visit = scope[PLACE] = Visit(_request_id(headers.get(b"x-request-id")))
+        length = _length(headers)
         reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
         try:
-            problem = await self._look(scope, asked, visit)
+            problem = await self._look(scope, headers, visit)
+            if problem is None and length > (limit := self._limit(scope)):
+                problem = _too_large(limit)
             if problem is None:
-                counted = receive if asked.length >= 0 and not asked.chunked else self._counting(scope, receive, reply)
-                await self.app(scope, counted, reply.send)
+                await self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
             else:
                 self._metrics.refused(problem.code)
-                await reply.refuse(problem, close=asked.chunked or asked.length > _LEFT)
+                await reply.refuse(problem, close=length > _LEFT or b"transfer-encoding" in headers)
         except ClientDisconnect:
             reply.status = reply.status or _GONE
         except Exception as error:
@@ -107,18 +84,18 @@ class Guard:
         finally:
             self._note(scope, visit, reply.status or _GONE, perf_counter() - began)
 
-    async def _look(self, scope: Scope, asked: _Asked, visit: Visit) -> Problem | None:
+    async def _look(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
         """Find out what the caller may do; return why the request is refused, if it is."""
         client = scope.get("client")
         address = client[0] if client else ""
         path, keys = scope["path"], self._keys
         api = path.startswith("/v1/")
-        token = bearer(asked.authorization) if asked.authorization else None
+        token = bearer(headers.get(b"authorization", b""))
         try:
             if token is not None and (known := keys.known(token)) is not None:
                 visit.grant = known
             elif keys.open:
-                if (problem := _from_elsewhere(asked, api)) is not None:
+                if (problem := _from_elsewhere(headers, api)) is not None:
                     return problem
                 visit.grant = EVERYBODY
             elif token is not None:
@@ -134,30 +111,11 @@ class Guard:
         if wait > 0:
             rate = self._settings.rate
             return Problem("too_many", f"more than {rate:g} requests a second; send fewer, or many in one", retry=wait)
-        if grant is None and api:
-            return visit.refusal  # before any of its body is read
-        limit = self._limit(scope)
-        return _too_large(limit) if asked.length > limit else None
+        return visit.refusal if grant is None and api else None  # before any of its body is read
 
     def _limit(self, scope: Scope) -> int:
         log = scope["method"] == "POST" and _IMPORT.fullmatch(scope["path"]) is not None
         return self._settings.import_limit if log else self._settings.body_limit
-
-    def _counting(self, scope: Scope, receive: Receive, reply: _Reply) -> Receive:
-        """Receive a body that does not say how long it is, until it is too long."""
-        limit, size = self._limit(scope), 0
-
-        async def counted() -> Message:
-            nonlocal size
-            message = await receive()
-            if message["type"] == "http.request":
-                size += len(message.get("body", b""))
-                if size > limit:
-                    reply.instead = _too_large(limit)  # whatever the app makes of the error
-                    raise reply.instead
-            return message
-
-        return counted
 
     async def _failed(self, error: Exception, reply: _Reply, visit: Visit) -> None:
         """Tell the caller of an error of ours no more than that there was one; the log gets all."""
@@ -174,16 +132,9 @@ class Guard:
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(scope["method"], template, status, seconds)
-        level = self._log.error if status >= 500 else self._log.debug if route in _QUIET else self._log.info
-        level(
-            "request",
-            request=visit.id,
-            method=scope["method"][:20],
-            route=template,
-            status=status,
-            ms=round(1000 * seconds, 3),
-            key=visit.grant.id if visit.grant is not None else "",
-        )
+        level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
+        key = visit.grant.id if visit.grant is not None else ""
+        self._requests.write(level, visit.id, scope["method"], template, status, seconds, key)
 
 
 class _Reply:
@@ -232,11 +183,36 @@ class _Reply:
         await self._send({"type": "http.response.body", "body": content})
 
 
-def _request_id(given: bytes) -> str:
+def _request_id(given: bytes | None) -> str:
     """The caller's id of the request if it is one that a log can hold, or a new one."""
     if given and _ID.fullmatch(given) and b"tb_" not in given:  # a key is no id
         return given.decode()
     return os.urandom(8).hex()
+
+
+def _length(headers: dict[bytes, bytes]) -> int:
+    """How long the body says it is; -1 if that is not known."""
+    given = headers.get(b"content-length", b"")
+    if b"transfer-encoding" in headers:
+        return -1
+    return int(given) if given.isdigit() and len(given) < 19 else -1
+
+
+def _counting(receive: Receive, limit: int, reply: _Reply) -> Receive:
+    """Receive a body that does not say how long it is, until it is too long."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if size > limit:
+                reply.instead = _too_large(limit)  # whatever the app makes of the error
+                raise reply.instead
+        return message
+
+    return counted
 
 
 def _too_large(limit: int) -> Problem:
@@ -244,20 +220,21 @@ def _too_large(limit: int) -> Problem:
     return Problem("too_large", f"the body is larger than {shown}, the most that is read; send it in parts")
 
 
-def _from_elsewhere(asked: _Asked, api: bool) -> Problem | None:
+def _from_elsewhere(headers: dict[bytes, bytes], api: bool) -> Problem | None:
     """Refuse what comes from another machine or another site while nobody is asked for a key.
 
     The service then listens on loopback, but a proxy may pass on what comes from outside, and a browser on this
     machine may be made to send requests by any page that it shows, also under a name that was pointed to loopback.
     """
-    host = asked.host.decode("latin-1").lower()
+    host = headers.get(b"host", b"").decode("latin-1").lower()
     if not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
         return Problem(
             "forbidden",
             f"there are no API keys, so only localhost is answered, but this came for {errors.short(host)}; make "
             "a key: tensorbandits keys add NAME --role admin",
         )
-    other = asked.origin and asked.origin.lower().rpartition(b"//")[2] != asked.host.lower()
-    if api and (other or asked.site in (b"cross-site", b"same-site")):
+    origin = headers.get(b"origin", b"").decode("latin-1").lower()
+    other = origin and origin.rpartition("//")[2] != host
+    if api and (other or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site")):
         return Problem("forbidden", "there are no API keys, so requests of other sites' pages are refused; make a key")
     return None

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from typing import Any, TextIO
 
 import structlog
@@ -13,10 +14,13 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from tensorbandits.service.redact import redact
 
+_NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_encode = json.JSONEncoder(default=repr).encode
+
 
 def configure(level: str = "info", format: str = "json", stream: TextIO | None = None) -> None:
     """Let the log go to a stream, standard error by default, from a level on; that of other libraries too."""
-    number = logging.getLevelNamesMapping()[level.upper()]
+    number = _NUMBERS[level]
     last: list[Processor]
     if format == "console":
         colors = (stream or sys.stderr).isatty()
@@ -50,9 +54,39 @@ def get(part: str) -> FilteringBoundLogger:
     return log.bind()  # once, rather than with each line
 
 
+class Requests:
+    """The access log. A line is written for every request, so that its JSON is put together by hand."""
+
+    def __init__(self) -> None:
+        config, self._log = structlog.get_config(), get("access")
+        self._by_hand = _as_json in config["processors"]
+        self._lines = config["logger_factory"]()
+        self._wanted = {level for level in ("debug", "info", "error") if self._log.is_enabled_for(_NUMBERS[level])}
+        self._second, self._time = 0, ""
+
+    def write(self, level: str, request: str, method: str, route: str, status: int, seconds: float, key: str) -> None:
+        """Write a request down; none of these can hold what JSON has to escape, nor a secret, but the method."""
+        if level not in self._wanted:
+            return
+        ms = round(1000 * seconds, 3)
+        if not self._by_hand or not method.isalpha():
+            more = {"request": request, "method": method[:20], "route": route, "status": status, "ms": ms, "key": key}
+            self._log.log(_NUMBERS[level], "request", **more)
+            return
+        now = time.time()
+        second = int(now)
+        if second != self._second:
+            self._second, self._time = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        self._lines.msg(
+            f'{{"time": "{self._time}.{int(1e6 * (now - second)):06d}Z", "level": "{level}", "event": "request", '
+            f'"part": "access", "request": "{request}", "method": "{method[:20]}", "route": "{route}", '
+            f'"status": {status}, "ms": {ms}, "key": "{key}"}}'
+        )
+
+
 def _as_json(log: WrappedLogger, method: str, event: EventDict) -> str:
     first = {"time": event.pop("timestamp"), "level": event.pop("level"), "event": event.pop("event")}
-    return json.dumps({**first, **event}, default=repr)
+    return _encode({**first, **event})
 
 
 def _strike(log: WrappedLogger, method: str, line: Any) -> str:
