@@ -1,0 +1,199 @@
+// One bandit: its numbers, and a tab for each thing that can be seen of it.
+
+import * as api from "./api.js";
+import { curl } from "./curl.js";
+import { command, empty, fill, h } from "./dom.js";
+import * as f from "./format.js";
+import { apprentice } from "./view-apprentice.js";
+import { arms } from "./view-arms.js";
+import { decisions } from "./view-decisions.js";
+import { drift } from "./view-drift.js";
+import { effects } from "./view-effects.js";
+import { EVENTS, events } from "./view-events.js";
+import { health } from "./view-health.js";
+import { heat } from "./view-heat.js";
+import { reward } from "./view-reward.js";
+import { traffic } from "./view-traffic.js";
+
+// What each makes is { what, element, params(), show(found), seconds, always }; `always`: also before there are decisions.
+const TABS = {
+  reward: ["Reward & uplift", reward],
+  traffic: ["Traffic", traffic],
+  heat: ["Heat map", heat],
+  effects: ["Effects", effects],
+  arms: ["Top arms", arms],
+  decisions: ["Open decisions", decisions],
+  drift: ["Drift", drift],
+  apprentice: ["Apprentice", apprentice],
+  events: ["Events", events],
+  health: ["Health", health],
+};
+
+export function bandit(main, { name, tab, who, failed }) {
+  document.title = `${name} · tensorbandits`;
+  const tiles = new Tiles();
+  const tabs = Object.entries(TABS).map(([id, [title]]) => h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", "aria-selected": "false", tabindex: "-1", onclick: () => go(id) }, title));
+  const list = h("div", { role: "tablist", class: "tabs", "aria-label": "What to see" }, tabs);
+  const panel = h("section", { role: "tabpanel", id: "panel", tabindex: "0" });
+  const kind = h("p", { class: "faint" });
+  main.replaceChildren(
+    h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")),
+    h("div", { class: "title" }, h("h1", {}, name), kind), tiles.element, list, panel);
+
+  let space = null; // modes and levels
+  let overview = null;
+  let open = null; // the tab
+  let view = null;
+  let last = null; // what the view was shown last
+  let poll = null;
+
+  function go(id) {
+    window.location.hash = `#/${encodeURIComponent(name)}/${id}`;
+  }
+
+  list.addEventListener("keydown", (event) => {
+    const at = tabs.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const next = tabs.at(to % tabs.length);
+    next.focus();
+    go(next.id.slice(4));
+  });
+
+  function openTab(wanted) {
+    const id = wanted in TABS ? wanted : "reward";
+    if (open === id) return;
+    open = id;
+    for (const one of tabs) {
+      const chosen = one.id === `tab-${id}`;
+      one.setAttribute("aria-selected", String(chosen));
+      one.tabIndex = chosen ? 0 : -1;
+      if (chosen) one.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+    panel.setAttribute("aria-labelledby", `tab-${id}`);
+    mount();
+  }
+
+  /** Make the view of the tab anew, and ask for what it shows. */
+  function mount() {
+    poll?.stop();
+    poll = null;
+    if (space === null || overview === null) return;
+    const [title, make] = TABS[open];
+    view = make({ name, space, who, overview: () => overview, again: () => poll?.again() });
+    last = null;
+    const waiting = !overview.decisions && !overview.learned && !view.always;
+    panel.replaceChildren(h("h2", { class: "hidden" }, title), waiting ? beforeDecisions(name, space) : view.element);
+    if (waiting) return;
+    poll = new api.Poll({
+      load: (signal) => api.view(name, view.what, view.params?.() ?? {}, signal),
+      show: async (found) => {
+        last = found;
+        await view.show(found);
+      },
+      failed,
+      seconds: view.seconds ?? 2,
+    }).start();
+  }
+
+  async function look(signal) {
+    const found = await api.view(name, "overview", {}, signal);
+    if (space === null || space.version !== found.version) space = Object.assign(await api.view(name, "space", {}, signal), { fresh: true });
+    return found;
+  }
+
+  function show(found) {
+    const before = overview;
+    overview = found;
+    tiles.show(found);
+    if (space.fresh) {
+      space.fresh = false;
+      fill(kind, described(space));
+      mount();
+    } else if (!before?.decisions && !before?.learned && (found.decisions || found.learned)) {
+      mount();
+    }
+  }
+
+  openTab(tab);
+  const numbers = new api.Poll({ load: look, show, failed }).start();
+  return {
+    name,
+    open: openTab,
+    stop() {
+      numbers.stop();
+      poll?.stop();
+    },
+    redraw() {
+      if (last && view) view.show(last);
+    },
+  };
+}
+
+function described(space) {
+  const modes = space.modes.map((one) => `${one.mode} (${f.count(one.levels.length)}${one.context ? ", given" : ""})`).join(" × ");
+  const rules = space.rules.length ? ` · ${f.count(space.rules.length)} ${space.rules.length === 1 ? "rule" : "rules"}` : "";
+  return `${modes}${rules}`;
+}
+
+function beforeDecisions(name, space) {
+  const path = `${api.banditPath(name)}`;
+  return empty("No decisions yet",
+    h("p", {}, "Ask for the first one:"), command(curl("POST", `${path}/ask`, { context: space.example })),
+    h("p", {}, "Then tell what it earned, with the id of the answer:"), command(curl("POST", `${path}/tell`, { id: "…", reward: 1 })),
+    h("p", { class: "faint" }, "This page shows it within seconds."));
+}
+
+/** The numbers above all tabs. */
+class Tiles {
+  constructor() {
+    this.parts = {};
+    this.element = h("div", { class: "tiles" });
+    for (const id of ["reward", "uplift", "decisions", "waiting", "lag", "last"]) {
+      const part = { name: h("dt"), value: h("dd", { class: "value" }, "…"), more: h("dd", { class: "more" }) };
+      this.parts[id] = part;
+      this.element.append(h("dl", { class: "tile" }, part.name, part.value, part.more));
+    }
+  }
+
+  set(id, name, value, more, mark = null) {
+    const part = this.parts[id];
+    fill(part.name, name);
+    fill(part.value, value);
+    fill(part.more, more);
+    part.value.className = mark ? `value ${mark}` : "value";
+  }
+
+  show(found) {
+    const side = found.apprentice ? found.holdout : found.policy;
+    const write = (value) => f.reward(value, found.kind);
+    const what = found.apprentice ? "Your rule earns" : "Mean reward";
+    const none = found.rewards ? "the first windows have yet to end" : "no rewards yet";
+    const known = side && side.mean !== null;
+    this.set("reward", what, known ? write(side.mean) : "–", known ? `95 %: ${f.between(side.low, side.high, write)}` : none);
+    this.showUplift(found);
+    this.set("decisions", "Decisions", f.brief(found.decisions), `${f.count(found.rewards)} with a reward`);
+    this.set("waiting", "Waiting for rewards", f.brief(found.waiting), found.decisions ? `${f.share(found.waiting / found.decisions, 1)} of all` : "");
+    this.set("lag", "A reward takes", found.lag ? f.duration(found.lag.p50) : "–", found.lag ? `9 of 10 within ${f.duration(found.lag.p90)}` : "no rewards told yet");
+    this.set("last", "Last event", found.last_event ? f.ago(found.last_event.time) : "–", found.last_event ? `${EVENTS[found.last_event.kind] ?? found.last_event.kind}, number ${f.count(found.last_event.seq)}` : "");
+  }
+
+  showUplift(found) {
+    const up = found.uplift;
+    if (found.apprentice) {
+      this.set("uplift", "Uplift", "–", "the bandit only watches: see Apprentice");
+    } else if (!found.holdout) {
+      this.set("uplift", "Uplift", "–", "no holdout to compare with");
+    } else if (!up) {
+      this.set("uplift", "Uplift over holdout", "–", "too few rewards yet");
+    } else {
+      const relative = up.relative !== undefined && up.relative !== null;
+      const value = relative ? f.change(up.relative) : f.difference(up.mean, found.kind);
+      const range = relative ? f.between(up.relative_low, up.relative_high, f.change) : f.between(up.low, up.high, (one) => f.difference(one, found.kind));
+      const mark = up.low > 0 ? "good" : up.high < 0 ? "bad" : null;
+      const word = up.low > 0 ? "▲ " : up.high < 0 ? "▼ " : "";
+      this.set("uplift", "Uplift over holdout", word + value, `${mark ? "" : "not decided; "}95 %: ${range}`, mark);
+    }
+  }
+}

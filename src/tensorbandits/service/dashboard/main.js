@@ -1,0 +1,157 @@
+// The page: who looks, which page of it is shown, its colours, and what is wrong.
+
+import * as api from "./api.js";
+import { bandit } from "./bandit.js";
+import { h } from "./dom.js";
+import { bandits } from "./list.js";
+
+const main = document.getElementById("main");
+const trouble = document.getElementById("trouble");
+const leave = document.getElementById("leave");
+let shown = null; // what is on the page: { stop, redraw }
+let who = null;
+
+// What is wrong.
+
+function failed(error, seconds) {
+  if (error === null) {
+    trouble.hidden = true;
+    return;
+  }
+  if (error.status === 401) {
+    signIn(api.hasKey() ? "This key is not known, or was revoked. Give another." : null);
+    return;
+  }
+  const again = seconds ? ` Trying again in ${Math.round(seconds)} s.` : "";
+  const which = error.request ? ` (request ${error.request})` : "";
+  trouble.textContent = `${error.message}${which}${again}`;
+  trouble.hidden = false;
+}
+
+// Signing in.
+
+function signIn(words) {
+  stop();
+  trouble.hidden = true;
+  leave.hidden = true;
+  document.title = "Sign in · tensorbandits";
+  const field = h("input", { type: "password", id: "key", name: "key", autocomplete: "current-password", required: true, spellcheck: "false", placeholder: "tb_…", "aria-describedby": "key-help" });
+  const wrong = h("p", { class: "wrong", role: "alert" }, words ?? "");
+  const form = h("form", { class: "card sign-in", method: "post" },
+    h("h1", {}, "Sign in"),
+    h("label", { for: "key" }, "API key"), field,
+    h("p", { id: "key-help", class: "faint" }, "A key with the role read shows everything; with admin it can also switch a bandit on. It is kept until this tab is closed. Keys are made with: tensorbandits keys add"),
+    wrong, h("button", { type: "submit", class: "main" }, "Sign in"));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const value = field.value.trim();
+    if (!/^[\x21-\x7e]+$/.test(value)) {
+      wrong.textContent = "A key has no spaces and no accented letters; copy it again as it was shown.";
+      return;
+    }
+    api.setKey(value);
+    try {
+      who = await api.me();
+      route();
+    } catch (error) {
+      if (error.status === 401) api.setKey(null);
+      wrong.textContent = error.status === 401 ? "This key is not known, or was revoked." : error.message;
+      field.select();
+    }
+  });
+  main.replaceChildren(form);
+  field.focus();
+}
+
+leave.addEventListener("click", () => {
+  api.setKey(null);
+  begin();
+});
+
+// Colours.
+
+const theme = document.getElementById("theme");
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
+
+function nameTheme() {
+  theme.textContent = isDark() ? "☀ Light" : "☾ Dark";
+  theme.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
+}
+
+theme.addEventListener("click", () => {
+  const next = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem("tensorbandits.theme", next);
+  } catch {
+    // The choice holds until the page is left.
+  }
+  nameTheme();
+  shown?.redraw?.();
+});
+dark.addEventListener("change", () => {
+  nameTheme();
+  shown?.redraw?.();
+});
+
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if ((window.innerWidth < 640) !== (width < 640)) shown?.redraw?.();
+  width = window.innerWidth;
+});
+
+// Which page: "#/", or "#/name/tab".
+
+function stop() {
+  shown?.stop();
+  shown = null;
+}
+
+function route() {
+  const [, name, tab] = window.location.hash.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  leave.hidden = !api.hasKey();
+  if (name && shown?.name === name) {
+    shown.open(tab);
+    return;
+  }
+  stop();
+  trouble.hidden = true;
+  shown = name ? bandit(main, { name, tab, who, failed }) : bandits(main, { who, failed });
+}
+
+window.addEventListener("hashchange", () => {
+  if (window.location.hash === "#main") return;
+  if (who) route();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
+async function begin() {
+  stop();
+  who = null;
+  nameTheme();
+  try {
+    who = await api.me();
+  } catch (error) {
+    if (error.status === 401) {
+      signIn(api.hasKey() ? "This key is not known, or was revoked. Give another." : null);
+      return;
+    }
+    failed(error, 5);
+    setTimeout(begin, 5000);
+    return;
+  }
+  trouble.hidden = true;
+  route();
+}
+
+begin();

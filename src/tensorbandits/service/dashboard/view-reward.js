@@ -1,0 +1,122 @@
+// Reward over time beside the holdout's, and how much higher it is.
+
+import { axis, colours, escaped, Figure, light, moment, rateFormat, timeAxis } from "./charts.js";
+import { chooser, empty, h } from "./dom.js";
+import * as f from "./format.js";
+
+export function reward() {
+  let against = "time";
+  let summed = "so_far";
+  let last = null;
+  const rewards = new Figure("Mean reward over time");
+  const uplift = new Figure("Uplift over the holdout");
+  const none = h("div");
+  const again = () => last && show(last);
+  const controls = h("div", { class: "controls" },
+    chooser("Along", [{ value: "time", text: "time" }, { value: "decisions", text: "decisions" }], against, (value) => { against = value; again(); }),
+    chooser("Uplift", [{ value: "so_far", text: "of all so far" }, { value: "difference", text: "of each period" }], summed, (value) => { summed = value; again(); }));
+
+  async function show(found) {
+    last = found;
+    const some = found.policy || found.holdout;
+    rewards.element.hidden = !some;
+    uplift.element.hidden = !found.uplift;
+    none.replaceChildren(...words(found, some));
+    if (some) await rewards.draw(drawRewards(found, against));
+    if (found.uplift) await uplift.draw(drawUplift(found, against, summed));
+  }
+
+  return { what: "reward", element: h("div", {}, controls, rewards.element, uplift.element, none), show };
+}
+
+function words(found, some) {
+  if (!some) {
+    const waits = found.settled ? "Decisions wait for their rewards: their mean is known when the first windows have ended, as who does not click says so only then." : "No decision has a reward yet: tell some, by the ids of their decisions.";
+    return [empty("No rewards to draw yet", h("p", {}, waits))];
+  }
+  if (found.uplift || found.apprentice) return [];
+  return [empty("No uplift to draw", h("p", {}, found.holdout === null && found.policy ? "Without a holdout nobody knows what would have been earned without the bandit. Set one, such as 5 % of decisions, to measure the uplift from now on: PATCH with {\"holdout\": 0.05}." : "The holdout has too few rewards yet."))];
+}
+
+const middles = (side, against) => side.start.map((_, at) => (against === "time" ? moment((side.start[at] + side.end[at]) / 2) : (side.first[at] + side.next[at]) / 2));
+
+/** A line with a band around it. */
+function banded(x, numbers, name, colour, hover, dash) {
+  const band = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+  return [
+    { ...band, y: numbers.low },
+    { ...band, y: numbers.high, fill: "tonexty", fillcolor: light(colour, 0.18) },
+    { type: "scatter", mode: "lines+markers", x, y: numbers.mean, name: escaped(name), line: { color: colour, width: 2.5, dash }, marker: { size: 6, color: colour, symbol: dash ? "diamond" : "circle" }, text: hover, hoverinfo: "text" },
+  ];
+}
+
+/** A grey part of time whose rewards are still to come. */
+function unsettled(found, against) {
+  if (!found.settled) return {};
+  const begin = against === "time" ? moment(found.settled.time) : found.settled.first;
+  const c = colours();
+  return {
+    shapes: [{ type: "rect", xref: "x", yref: "paper", x0: begin, x1: 1, y0: 0, y1: 1, fillcolor: light(c.others, 0.18), line: { width: 0 }, layer: "below" }],
+  };
+}
+
+function rangeOf(found, against) {
+  const side = found.policy ?? found.holdout;
+  return against === "time" ? [moment(side.start[0]), moment(side.end.at(-1))] : [0, found.decisions];
+}
+
+function drawRewards(found, against) {
+  const c = colours();
+  const write = (value) => f.reward(value, found.kind);
+  const names = { policy: "bandit", holdout: found.apprentice ? "your rule" : "holdout" };
+  const data = [];
+  const rows = [];
+  for (const side of ["policy", "holdout"]) {
+    const one = found[side];
+    if (!one) continue;
+    const hover = one.mean.map((mean, at) => `${names[side]}: ${write(mean)}<br>95 %: ${f.between(one.low[at], one.high[at], write)}<br>${f.count(one.rewards[at])} rewards, from ${f.clock(one.start[at])}`);
+    data.push(...banded(middles(one, against), one, names[side], c[side], hover, side === "holdout" ? "dash" : undefined));
+    one.mean.forEach((mean, at) => rows.push([names[side], f.clock(one.start[at]), f.count(one.first[at]), f.count(one.rewards[at]), write(mean), f.between(one.low[at], one.high[at], write)]));
+  }
+  const range = rangeOf(found, against);
+  const grey = unsettled(found, against);
+  if (grey.shapes) grey.shapes[0].x1 = range[1];
+  return {
+    data, height: 340,
+    layout: {
+      ...grey, showlegend: true,
+      xaxis: timeAxis(against, { range, zeroline: false }),
+      yaxis: axis({ title: f.isRate(found.kind) ? "share of decisions rewarded" : "mean reward of a decision", tickformat: f.isRate(found.kind) ? rateFormat : undefined, rangemode: "tozero" }),
+    },
+    sentence: `Points are periods, bands are 95 % intervals.${found.settled ? " In the grey part rewards are still to come." : ""}`,
+    table: { columns: [{ title: "side" }, { title: "from" }, { title: "decision", number: true }, { title: "rewards", number: true }, { title: "mean", number: true }, { title: "95 % interval", number: true }], rows },
+  };
+}
+
+function drawUplift(found, against, summed) {
+  const c = colours();
+  const one = found.uplift;
+  const numbers = one[summed];
+  const write = (value) => f.difference(value, found.kind);
+  const place = summed === "so_far" ? one.start.map((_, at) => (against === "time" ? moment(one.end[at]) : one.next[at])) : middles(one, against);
+  const hover = numbers.mean.map((mean, at) => `${write(mean)}<br>95 %: ${f.between(numbers.low[at], numbers.high[at], write)}<br>${summed === "so_far" ? "all up to" : "from"} ${f.clock(summed === "so_far" ? one.end[at] : one.start[at])}`);
+  const at = numbers.mean.findLastIndex((value) => value !== null);
+  const verdict = at < 0 ? "" : numbers.low[at] > 0 ? "the bandit earns more" : numbers.high[at] < 0 ? "the bandit earns less" : "not decided yet: the band has zero in it";
+  const which = summed === "so_far" ? "So far" : "In the last period";
+  const range = rangeOf(found, against);
+  const grey = unsettled(found, against);
+  if (grey.shapes) grey.shapes[0].x1 = range[1];
+  return {
+    data: banded(place, numbers, "uplift", c.policy, hover), height: 280,
+    layout: {
+      ...grey,
+      xaxis: timeAxis(against, { range, zeroline: false }),
+      yaxis: axis({ title: f.isRate(found.kind) ? "bandit − holdout (percentage points)" : "bandit − holdout (reward)", tickformat: f.isRate(found.kind) ? "+.3~p" : "+.3~r", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
+    },
+    sentence: at < 0 ? "" : `${which} ${write(numbers.mean[at])} per decision, 95 %: ${f.between(numbers.low[at], numbers.high[at], write)}: ${verdict}.`,
+    table: {
+      columns: [{ title: "from" }, { title: "to" }, { title: "uplift", number: true }, { title: "95 % interval", number: true }],
+      rows: numbers.mean.map((mean, at) => [f.clock(summed === "so_far" ? one.start[0] : one.start[at]), f.clock(one.end[at]), write(mean), f.between(numbers.low[at], numbers.high[at], write)]),
+    },
+  };
+}
