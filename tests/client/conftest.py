@@ -1,6 +1,7 @@
 """Clients of both kinds with one interface, so that every test is of both; and a clock that does not wait."""
 
 import asyncio
+import functools
 import inspect
 from types import SimpleNamespace
 
@@ -83,16 +84,17 @@ def kind(request):
     return request.param
 
 
+def client_of(kind, runner, url, key=None, **settings):
+    """A client of a kind, whose methods return what is awaited."""
+    if kind == "blocking":
+        return tb.Client(url, key, **settings)
+    return Awaited(tb.AsyncClient(url, key, **settings), runner)
+
+
 @pytest.fixture
 def connect(kind, runner):
     """A function that makes a client of the kind."""
-
-    def connect(url, key=None, **settings):
-        if kind == "blocking":
-            return tb.Client(url, key, **settings)
-        return Awaited(tb.AsyncClient(url, key, **settings), runner)
-
-    return connect
+    return functools.partial(client_of, kind, runner)
 
 
 @pytest.fixture

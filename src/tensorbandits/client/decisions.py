@@ -145,14 +145,18 @@ class Decisions:
         older, or was made by another process.
         """
         request = self._telling(decision, reward, amend=amend, add=add, arm=arm, context=context, trials=trials)
+        local = self.exchange.local(decision)
         try:
-            yield from self.exchange.write(request)
-        except KeyReusedError as error:
-            if (local := self.exchange.local(decision)) is None:
+            said = yield from self.exchange.write(request)
+            closed = local is not None and said is not None and said["reward"] != check_reward(reward)
+        except KeyReusedError:
+            if local is None:
                 raise
+            closed = True
+        if local is not None and closed:
             raise ClosedDecisionError(
-                f"decision {local.id!r} has another reward already, and as a fallback made it, that cannot be amended"
-            ) from error
+                f"decision {local.id!r} has another reward already; as a fallback made it, that cannot be amended"
+            )
 
     def tell_many(
         self, rewards: Iterable[tuple[str | Decision, Any]], *, amend: bool = False, add: bool = False
@@ -253,7 +257,7 @@ class Decisions:
         body: dict[str, Any] = {"context": wire.merged(context, labels)}
         if (chosen := wire.listed(allowed)) is not None:
             body["allowed"] = chosen
-        said = yield from self.exchange.call(wire.read_by(self.path("best"), body))
+        said = yield from self.exchange.call(wire.post(self.path("best"), body))
         return wire.unwritten(said["arm"])
 
 

@@ -82,8 +82,8 @@ def words(answer: Answer) -> tuple[str, str, str | None]:
 
 def check(answer: Answer, request: Request, url: str) -> Answer:
     """Return an answer that is none of an error; raise the exception for one that is."""
-    if 200 <= answer.status < 300:
-        return answer
+    if 200 <= answer.status < 300 or (request.method == "DELETE" and answer.status == 404 and answer.again):
+        return answer  # what an earlier try has deleted is not there any more
     code, message, number = words(answer)
     if not code:
         message = (

@@ -66,12 +66,13 @@ class ClientSteps:
     def create_key(self, name: str, role: str, *, bandits: Sequence[str] | None = None) -> Steps[dict[str, Any]]:
         """Make a key with a role, ``"decide"``, ``"read"`` or ``"admin"``, for all bandits or for some.
 
-        The secret is under ``"key"`` in what is returned, and nowhere else.
+        The secret is under ``"key"`` in what is returned, and nowhere else. This alone is tried once, as the secret is
+        shown once: if the answer is lost, revoke the key, which :meth:`keys` lists, and make another.
         """
         body: dict[str, Any] = {"name": name, "role": role}
         if bandits is not None:
             body["bandits"] = list(bandits)
-        said: dict[str, Any] = yield from self.exchange.call(wire.write(wire.place("keys"), body))
+        said: dict[str, Any] = yield from self.exchange.call(wire.post(wire.place("keys"), body), once=True)
         return said
 
     def revoke_key(self, id: str) -> Steps[None]:

@@ -74,7 +74,7 @@ class Patience:
             if answer is not None:
                 if answer.status not in BUSY:
                     self._until = -float("inf")
-                    return answer
+                    return answer._replace(again=reached)
                 reached, last = True, words(answer)[1]
             pause = self.pause(number, answer)
             if once or number >= self.retries or self._clock() + pause >= started + self.budget:

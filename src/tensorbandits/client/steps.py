@@ -26,11 +26,15 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the service answered; the names of headers are in lower case."""
+    """What the service answered; the names of headers are in lower case.
+
+    ``again`` says whether the service may have got an earlier try already.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    again: bool = False
 
 
 class Send(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -76,13 +77,13 @@ class BanditSteps(Decisions):
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
             body["context"] = wire.merged(context, labels)
-        said = yield from self.exchange.call(wire.read_by(self.path("explain"), body))
+        said = yield from self.exchange.call(wire.post(self.path("explain"), body))
         frames = {name: files.from_records(said[name]) for name in ("effects", "interactions", "alike", "arms")}
         return Believed(**frames, words=said["words"], said=said)
 
     def diagnose(self) -> Steps[Examined]:
         """Return which structure the rewards speak for, and which levels have moved; it takes some seconds."""
-        said = yield from self.exchange.call(wire.read_by(self.path("diagnose"), {}))
+        said = yield from self.exchange.call(wire.post(self.path("diagnose"), {}))
         return Examined(said["words"], said["structure"], tuple(said["moved"]), said)
 
     def history(self, mode: str | None = None) -> Steps[Any]:
@@ -208,8 +209,8 @@ def _label(mode: str, label: Any) -> Any:
 
 def _warm_start(said: Mapping[str, Any]) -> WarmStart:
     return WarmStart(
-        rewards=said["rewards"],
-        cells=said["cells"],
+        rewards=math.nan if said["rewards"] is None else said["rewards"],  # of a log that an earlier try has told
+        cells=said["cells"] or 0,
         rows=said.get("rows"),
         dropped=said.get("dropped") or {},
         skipped=said.get("skipped") or {},

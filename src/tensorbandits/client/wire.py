@@ -41,8 +41,8 @@ def write(path: str, data: Any = None, *, method: str = "POST", key: str | None 
     return Request(method, path, body, key=key or new_key())
 
 
-def read_by(path: str, data: Any) -> Request:
-    """Return a request that changes nothing, but says more than a path can hold."""
+def post(path: str, data: Any) -> Request:
+    """Return a request without a key: one that changes nothing, but says more than a path can hold."""
     return Request("POST", path, to_json(data))
 
 
