@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, PoolProxiedConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.sql.base import Executable
@@ -99,8 +99,17 @@ class Backend(ABC):
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Return statements that see what is committed when each of them begins."""
-        with self.explained(), self.engine.connect() as connection:
-            yield Session(self, connection.connection.driver_connection)
+        with self.explained(), self.borrowed() as connection:
+            yield Session(self, connection.driver_connection)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[PoolProxiedConnection]:
+        """Return a connection of the pool, and give it back."""
+        connection = self.engine.raw_connection()
+        try:
+            yield connection
+        finally:
+            connection.close()
 
     @contextmanager
     def explained(self, committing: bool = False) -> Iterator[None]:

@@ -14,7 +14,7 @@ from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
 from tensorbandits.store.backend import Backend, Session
 from tensorbandits.store.errors import ConflictError, FoldedError, NameTakenError, UnknownBanditError
-from tensorbandits.store.events import BanditRow, Event, KeyRow, New, check_text, events_of, rows_of
+from tensorbandits.store.events import DELETED, BanditRow, Event, KeyRow, New, check_text, events_of, rows_of
 from tensorbandits.store.migrate import migrate
 from tensorbandits.store.turn import Turn, folded_away, of_decisions
 
@@ -101,6 +101,8 @@ class Store:
         """Append a last event and free the name; the events stay. An :class:`UnknownBanditError` if it was deleted."""
         with self._backend.writing([bandit]) as session:
             _, last = self._standing(session, bandit)
+            if event.kind != DELETED:
+                raise ValueError(f"the last event is of kind {event.kind!r}; give one of kind {DELETED!r}")
             self._backend.append(session, rows_of(bandit, last + 1, [event]))
             session.start(statements.remove, bandit=bandit, time=event.time)
 

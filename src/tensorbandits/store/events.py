@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+DELETED = "Deleted"  # the kind of the last event of a bandit that was deleted
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -93,8 +95,11 @@ def check_text(text: str | None, what: str) -> str | None:
     ...
     ValueError: a name is 'a\\x00'; it holds a zero character, which a store cannot keep: leave it out
     """
-    if text is not None and "\0" in text:
-        raise ValueError(f"{what} is {text!r}; it holds a zero character, which a store cannot keep: leave it out")
+    if text is not None:
+        if "\0" in text:
+            raise ValueError(f"{what} is {text!r}; it holds a zero character, which a store cannot keep: leave it out")
+        if not text.isascii():
+            text.encode()  # refuses halves of characters
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select as sockets
 import threading
 import time
@@ -11,7 +12,23 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
-from sqlalchemy import URL, ColumnElement, Connection, bindparam, create_engine, event, func, insert, select
+from sqlalchemy import (
+    JSON,
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Insert,
+    PoolProxiedConnection,
+    Text,
+    bindparam,
+    cast,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import InvalidatePoolError
 
@@ -45,19 +62,19 @@ _CONNECTION = {
 }
 
 _begin = "BEGIN"
-_lock = f"SELECT pg_advisory_xact_lock({_LOCKS}, id) FROM unnest(%(ids)s::int[]) WITH ORDINALITY AS t(id, n) ORDER BY n"
+_lock = f"SELECT pg_advisory_xact_lock({_LOCKS}, %(bandit)s)"
 _notify = f"SELECT pg_notify('{_CHANNEL}', %(sender)s)"
 
 
-def _unnest() -> Any:
-    """Return the statement that appends events which come as one array per column: one statement, however many."""
-    names = [column.name for column in events.c]
-    arrays = [bindparam(column.name, type_=ARRAY(column.type)) for column in events.c]
-    rows = func.unnest(*arrays).table_valued(*names).render_derived()
-    return insert(events).from_select(names, select(*(rows.c[name] for name in names)))
+def _append_json() -> Insert:
+    """Return the statement that appends events which come as one JSON text: the quickest way for a few rows."""
+    columns = [Column(column.name, column.type) for column in events.c]
+    rows = func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON)).table_valued(*columns)
+    rows = rows.render_derived(with_types=True)
+    return insert(events).from_select([column.name for column in columns], select(*rows.c))
 
 
-_append = _unnest()
+_append = _append_json()
 
 
 class Postgres(Backend):
@@ -101,14 +118,14 @@ class Postgres(Backend):
         Statements go out in a pipeline: those up to the first answer that is wanted travel together, and so do the last
         ones with the commit. Two journeys make a turn.
         """
-        with self.explained(), self.engine.connect() as connection:
-            driver: Driver = connection.connection.driver_connection  # type: ignore[assignment]
+        with self.explained(), self.borrowed() as connection:
+            driver: Driver = connection.driver_connection  # type: ignore[assignment]
             committing = False
             try:
                 with driver.pipeline() as pipeline:
                     driver.execute(_begin)
-                    if bandits:
-                        driver.execute(_lock, {"ids": sorted(bandits)})
+                    for bandit in sorted(bandits):  # always in this order, so that no two wait for each other
+                        driver.execute(_lock, {"bandit": bandit})
                     session = Session(self, driver)
                     yield session
                     session.refuse_failed()
@@ -152,7 +169,7 @@ class Postgres(Backend):
 
     def append(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of events."""
-        session.start(_append, **{name: [row[name] for row in rows] for name in rows[0]})
+        session.start(_append, rows=json.dumps(rows))
 
     def listing(self, values: Sequence[Any]) -> list[Any]:
         """Return a list as one parameter."""
@@ -238,7 +255,7 @@ def _refuse_stale(driver: Driver, *_: object) -> None:
         raise InvalidatePoolError("the server ended the connection")
 
 
-def _abandon(connection: Connection, driver: Driver) -> None:
+def _abandon(connection: PoolProxiedConnection, driver: Driver) -> None:
     """Roll back; give up a connection that cannot."""
     with suppress(psycopg.Error):
         driver.rollback()

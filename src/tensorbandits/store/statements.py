@@ -75,6 +75,5 @@ class Listed:
     """The statements whose parameter is a list, which each database takes in its own way."""
 
     def __init__(self, among: Among) -> None:
-        self.standings = select(bandits.c.id, bandits.c.folded, bandits.c.deleted).where(among(bandits.c.id, "ids"))
         self.keyed = select(*_columns).where(_of_bandit, among(events.c.key, "keys"))
         self.of_decisions = select(*_columns).where(_of_bandit, among(events.c.decision, "ids")).order_by(events.c.seq)

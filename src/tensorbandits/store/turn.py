@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tensorbandits.store import statements
 from tensorbandits.store.backend import Session
 from tensorbandits.store.errors import ConflictError, FoldedError, StoreError, UnknownBanditError
-from tensorbandits.store.events import Event, New, events_of, rows_of
+from tensorbandits.store.events import DELETED, Event, New, events_of, rows_of
 
 
 class Turn:
@@ -20,32 +20,31 @@ class Turn:
     def __init__(self, session: Session, bandits: Sequence[int]) -> None:
         self._session = session
         self._bandits = bandits
-        self._standings = session.start(session.backend.listed.standings, ids=session.backend.listing(bandits))
-        self._folded: dict[int, int] | None = None  # of each bandit; fetched with the first answer
-        self._deleted: set[int] = set()
         self._last: dict[int, int] = {}  # number of the last event, of bandits whose end was seen
+        self._ended: set[int] = set()  # bandits that were deleted
 
     def events(self, bandit: int, after: int) -> list[Event]:
-        """Return the events after a number, in order; a :class:`FoldedError` if some were folded away.
+        """Return the events after a number, in order; a :class:`FoldedError` if some of them were folded away.
 
         With ``after=0`` it returns all that are left.
         """
-        # The last event that the caller knows comes as well: if it is not there, this is not the log he knows.
-        answer = self._session.start(
-            statements.log, bandit=bandit, after=max(after - 1, 0), until=statements.LARGEST, limit=statements.LARGEST
+        self._check(bandit)
+        # The last event that the caller knows comes as well: where it still is, the log is the one that he knows.
+        rows = self._session.rows(
+            statements.log, bandit=bandit, after=after - 1, until=statements.LARGEST, limit=statements.LARGEST
         )
-        folded = self._base(bandit)
-        rows = answer.rows()
+        if rows and rows[0][0] == after:
+            self._saw(bandit, rows[-1][0], deleted=rows[-1][2] == DELETED)
+            del rows[0]
+            return events_of(bandit, rows)
+        folded, last = self._standing(bandit)
         if 0 < after < folded:
             raise FoldedError(folded_away(bandit, after, folded))
-        if after > folded:
-            if not rows or rows[0][0] != after:
-                raise StoreError(
-                    f"the log of bandit {bandit} ends before event {after}, which was read from it; the database was "
-                    f"replaced by an older copy: restart all servers that use it"
-                )
-            del rows[0]
-        self._last[bandit] = rows[-1][0] if rows else max(after, folded)
+        if after > last:
+            raise StoreError(
+                f"the log of bandit {bandit} ends at event {last}, but event {after} was read from it; the database "
+                f"was replaced by an older copy: restart all servers that use it"
+            )
         return events_of(bandit, rows)
 
     def keyed(self, bandit: int, keys: Iterable[str]) -> dict[str, Event]:
@@ -62,11 +61,11 @@ class Turn:
 
     def append(self, bandit: int, first_seq: int, news: Sequence[New]) -> None:
         """Add events, numbered from ``first_seq`` on, which must be the number after the last one."""
-        self._base(bandit)
-        if bandit in self._deleted:
-            raise UnknownBanditError(f"bandit {bandit} was deleted; nothing can be added to its log")
+        self._check(bandit)
         if bandit not in self._last:
-            [(_, _, self._last[bandit])] = self._session.rows(statements.standing, bandit=bandit)
+            self._standing(bandit)
+        if bandit in self._ended:
+            raise UnknownBanditError(f"bandit {bandit} was deleted; nothing can be added to its log")
         if first_seq != self._last[bandit] + 1:
             raise ConflictError(
                 f"an event of bandit {bandit} was to get the number {first_seq}, but the next is "
@@ -77,17 +76,25 @@ class Turn:
             self._session.backend.append(self._session, rows)
             self._last[bandit] += len(rows)
 
-    def _base(self, bandit: int) -> int:
-        """Return the number of the base of a bandit, which must be of this turn."""
-        if self._folded is None:
-            standings = self._standings.rows()
-            self._folded = {one: folded for one, folded, _ in standings}
-            self._deleted = {one for one, _, deleted in standings if deleted is not None}
+    def _check(self, bandit: int) -> None:
+        """Refuse a bandit whose lock is not held."""
         if bandit not in self._bandits:
             raise ValueError(f"bandit {bandit} is not of this turn, which holds {list(self._bandits)}; name it there")
-        if bandit not in self._folded:
+
+    def _standing(self, bandit: int) -> tuple[int, int]:
+        """Return the numbers of the base and of the last event."""
+        rows = self._session.rows(statements.standing, bandit=bandit)
+        if not rows:
             raise UnknownBanditError(f"there is no bandit with number {bandit}")
-        return self._folded[bandit]
+        [(folded, deleted, last)] = rows
+        self._saw(bandit, last, deleted is not None)
+        return folded, last
+
+    def _saw(self, bandit: int, last: int, deleted: bool) -> None:
+        """Remember how a log ends."""
+        self._last[bandit] = last
+        if deleted:
+            self._ended.add(bandit)
 
 
 def of_decisions(session: Session, bandit: int, ids: Iterable[str]) -> dict[str, list[Event]]:
