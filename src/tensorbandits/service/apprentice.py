@@ -50,38 +50,62 @@ class Estimate(NamedTuple):
 class Apprentice:
     """Sums over decisions whose rewards are known, and the shadows of those that wait.
 
+    Where decisions that earn nothing are known only when their window ends, those that earn something are known sooner.
+    To favour neither, they are then counted in the order in which they were made, as far as all before are known.
+
     >>> apprentice = Apprentice()
-    >>> for number, (weight, reward) in enumerate([(1.0, 0.0), (0.5, 1.0), (0.0, 0.0), (1.0, 1.0)]):
+    >>> for number, weight in enumerate([1.0, 0.5, 0.0, 1.0]):
     ...     apprentice.open(str(number), Shadow((0,), weight, 0.6, 0.5), 10)
-    ...     apprentice.reward(str(number), reward)
+    >>> for number, reward in [("1", 1.0), ("3", 1.0), ("0", 0.0)]:
+    ...     apprentice.reward(number, reward, in_order=True)
+    >>> apprentice.count  # the third is not known yet
+    2
+    >>> apprentice.reward("2", 0.0, in_order=True)
     >>> apprentice.count, round(apprentice.would.mean, 4), apprentice.earned.mean
     (4, 0.6625, 0.5)
     """
 
     def __init__(self) -> None:
         self._sums = np.zeros(6)  # count; would, earned; their squares; their product
-        self._open: dict[str, tuple[Shadow, float | None]] = {}
+        self._shadows: dict[str, tuple[Shadow, float | None]] = {}
+        self._waiting: dict[str, None] = {}  # those not counted yet, in order
 
     def open(self, number: str, shadow: Shadow, capacity: int) -> None:
         """Remember what was said of a decision; at most ``capacity`` of them, rewarded or not."""
-        self._open[number] = shadow, None
-        while len(self._open) > capacity:
-            del self._open[next(iter(self._open))]
+        self._shadows[number] = shadow, None
+        self._waiting[number] = None
+        while len(self._shadows) > capacity:
+            self.forget(next(iter(self._shadows)))
 
-    def reward(self, number: str | None, reward: float) -> None:
+    def reward(self, number: str | None, reward: float, *, in_order: bool) -> None:
         """Count the reward of a decision, in the place of one that it had before; decisions without shadow are none."""
-        if number is None or number not in self._open:
+        if number is None or number not in self._shadows:
             return
-        shadow, before = self._open[number]
-        if before is not None:
+        shadow, before = self._shadows[number]
+        self._shadows[number] = shadow, reward
+        if number not in self._waiting:
+            assert before is not None
             self._add(shadow, before, -1.0)
-        self._add(shadow, reward, 1.0)
-        self._open[number] = shadow, reward
+            self._add(shadow, reward, 1.0)
+        elif in_order:
+            self._count_known()
+        else:
+            self._count(number)
 
     def forget(self, number: str | None) -> None:
-        """Forget a decision that was cancelled."""
-        if number is not None:
-            self._open.pop(number, None)
+        """Forget a decision that was cancelled, or is too old."""
+        if number is not None and self._shadows.pop(number, None) is not None:
+            self._waiting.pop(number, None)
+
+    def _count_known(self) -> None:
+        while self._waiting and self._shadows[first := next(iter(self._waiting))][1] is not None:
+            self._count(first)
+
+    def _count(self, number: str) -> None:
+        shadow, reward = self._shadows[number]
+        assert reward is not None
+        del self._waiting[number]
+        self._add(shadow, reward, 1.0)
 
     def _add(self, shadow: Shadow, reward: float, sign: float) -> None:
         would = shadow.would + shadow.weight * (reward - shadow.played)
@@ -118,14 +142,15 @@ class Apprentice:
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and text."""
-        shadows = [(shadow, reward) for shadow, reward in self._open.values()]
+        shadows = list(self._shadows.values())
         return {
             "sums": self._sums.copy(),
-            "ids": np.frombuffer("\n".join(self._open).encode(), dtype=np.uint8),
+            "ids": np.frombuffer("\n".join(self._shadows).encode(), dtype=np.uint8),
             "cells": np.array([shadow.cell for shadow, _ in shadows], dtype=np.int64),
             "said": np.array([shadow[1:] for shadow, _ in shadows], dtype=np.float64).reshape(-1, 3),
             "known": np.array([reward is not None for _, reward in shadows], dtype=np.int64),
             "rewards": np.array([reward or 0.0 for _, reward in shadows], dtype=np.float64),
+            "waiting": np.array([number in self._waiting for number in self._shadows], dtype=np.int64),
         }
 
     @classmethod
@@ -135,7 +160,10 @@ class Apprentice:
         self._sums = check_array(state["sums"], "sums", (6,)).copy()
         text = np.asarray(state["ids"]).astype(np.uint8).tobytes().decode()
         ids = text.split("\n") if text else []
-        rows = zip(*(np.asarray(state[name]).tolist() for name in ("cells", "said", "known", "rewards")), strict=True)
-        for number, (cell, said, known, reward) in zip(ids, rows, strict=True):
-            self._open[number] = Shadow(tuple(cell), *said), reward if known else None
+        parts = ("cells", "said", "known", "rewards", "waiting")
+        rows = zip(*(np.asarray(state[name]).tolist() for name in parts), strict=True)
+        for number, (cell, said, known, reward, waits) in zip(ids, rows, strict=True):
+            self._shadows[number] = Shadow(tuple(cell), *said), reward if known else None
+            if waits:
+                self._waiting[number] = None
         return self

@@ -304,16 +304,22 @@ class Replica(Bandit):
         with self._lock:
             self.lags.append(max(event.time - self._book.time(event.decision), 0.0))
             change = self._book.enter(event.decision, event.body["reward"])
-        self.apprentice.reward(event.decision, event.body["reward"])
+        self._shadowed(event)
         self._told(change, event.time)
 
     def _fold_timed_out(self, event: Event) -> None:
         reward = event.body["reward"]
         with self._lock:
             change = self._book.time_out(event.decision or "", reward)
-        if reward is not None:
-            self.apprentice.reward(event.decision, reward)
+        if reward is None:
+            self.apprentice.forget(event.decision)
+        else:
+            self._shadowed(event)
         self._told(change, event.time)
+
+    def _shadowed(self, event: Event) -> None:
+        in_order = self._book.window is not None and self._book.default is not None
+        self.apprentice.reward(event.decision, event.body["reward"], in_order=in_order)
 
     def _fold_told(self, event: Event) -> None:
         cell, reward = tuple(event.body["cell"]), event.body["reward"]
