@@ -36,8 +36,7 @@ export function apprentice({ name, who, space, again, overview }) {
     }[found.verdict];
     const relative = found.rule.mean > 0 ? ` (${f.change(found.difference.mean / found.rule.mean)})` : "";
     return [h("h3", {}, said[0]), h("p", { class: `value ${said[1]}` }, `${write(found.difference.mean)}${relative}`),
-      h("p", {}, `per decision, 95 %: ${range}, over ${f.count(found.count)} decisions whose rewards are known.`),
-      found.waiting > 0.05 * (found.count + found.waiting) ? h("p", { class: "faint" }, `${f.count(found.waiting)} decisions still wait for their rewards; as clicks come before windows end, all means may be too high for now.`) : null].filter(Boolean);
+      h("p", {}, `per decision, 95 %: ${range}, over ${f.count(found.count)} decisions whose rewards are known.`)];
   }
 
   function running(found, some) {

@@ -16,6 +16,7 @@ from tensorbandits.service.apprentice import Apprentice
 from tensorbandits.service.views import believed, kept, past
 from tensorbandits.service.views.looks import Looks
 from tensorbandits.service.views.parts import Params, plain
+from tensorbandits.spans import Span
 
 __all__ = ["VIEWS", "Hosted", "Looks", "view"]
 
@@ -67,6 +68,11 @@ def view(hosted: Hosted, what: str, params: Mapping[str, str] | None = None) -> 
 Make = Callable[[], dict[str, Any]]
 
 
+def _wait(hosted: Hosted) -> past.Wait:
+    window = Span.of(hosted.settings.get("window"), "window")
+    return past.Wait(window, hosted.settings.get("default"), hosted.now())
+
+
 def _space(hosted: Hosted, params: Params) -> Make:
     return lambda: kept.space(hosted.bandit, hosted.settings)
 
@@ -75,15 +81,14 @@ def _overview(hosted: Hosted, params: Params) -> Make:
     def make() -> dict[str, Any]:
         last = next(iter(kept.events(hosted.bandit, hosted.tail(1))["events"]), None)
         on = bool(hosted.settings.get("apprentice"))
-        default = hosted.settings.get("default")
-        return past.overview(hosted.bandit, default=default, lags=hosted.lags(), last=last) | {"apprentice": on}
+        return past.overview(hosted.bandit, _wait(hosted), lags=hosted.lags(), last=last) | {"apprentice": on}
 
     return make
 
 
 def _reward(hosted: Hosted, params: Params) -> Make:
     on = bool(hosted.settings.get("apprentice"))
-    return lambda: past.reward(hosted.bandit, default=hosted.settings.get("default")) | {"apprentice": on}
+    return lambda: past.reward(hosted.bandit, _wait(hosted)) | {"apprentice": on}
 
 
 def _traffic(hosted: Hosted, params: Params) -> Make:

@@ -14,7 +14,7 @@ from typing import Any
 KEEP = {"effects": 5.0, "heat": 2.0, "arms": 2.0, "drift": 300.0, "space": 1.0}  # seconds; others a second
 _USUAL = 1.0
 _SHARE = 20.0  # an answer is kept so many times as long as it took to make
-_MOST = 1000  # answers
+_MOST = 300  # answers
 
 
 class _Answer:

@@ -1,8 +1,8 @@
 """Views of what was decided and what it earned: numbers, reward and uplift over time, traffic.
 
 Where a reward has a default, those who do not click say so only at the end of their window, so that the mean of the
-rewards that are there already is far too high. A block of decisions therefore counts once it is settled: when nearly
-all its decisions have a reward. Policy and holdout are compared on the same blocks.
+rewards that are there already is far too high. Decisions therefore count once they are settled: when their windows have
+ended, or when nearly all decisions up to them have a reward. Policy and holdout are compared on the same decisions.
 
 Notation: sums (n, 4) are decisions, rewards, sum of rewards, sum of their squares.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.bandit import Bandit
 from tensorbandits.service.views.parts import Floats, bounds, texts
+from tensorbandits.spans import Span
 from tensorbandits.timeline import SIDES, Timeline
 
-_SETTLED = 0.99  # share of decisions with a reward, from which on a block counts
+_SETTLED = 0.99  # share of decisions with a reward, from which on they count
+_TOGETHER = 20  # decisions of which that share is taken, at least
 _POINTS = 40  # over time, at most
 _FEWEST_POINTS = 5
 _REWARDS = 100  # of a point, if there can be some points with as many
@@ -30,8 +32,16 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _SMALLEST = 1e-9  # relative; what is nearer to 0 is 0
 
 
+class Wait(NamedTuple):
+    """How long decisions wait for rewards, which one they get then, and the time now."""
+
+    window: Span | None
+    default: float | None
+    now: float
+
+
 def overview(
-    bandit: Bandit, *, default: float | None, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
+    bandit: Bandit, wait: Wait, *, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the numbers that are seen first.
 
@@ -40,7 +50,7 @@ def overview(
     seconds from decision to reward, ``last`` is the last event.
     """
     timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(timeline, default)
+    totals, ripe = timeline.totals, _settled(timeline, wait, bandit.waiting)
     sums = totals[ripe].sum(axis=0)
     sides = {name: _side(totals[:, at].sum(axis=0), sums[at], kind) for at, name in enumerate(SIDES)}
     decided = totals[..., 0].sum()
@@ -71,7 +81,7 @@ def lag(lags: Sequence[float]) -> dict[str, Any] | None:
     return {"count": len(lags), **{f"p{100 * q:.0f}": one for q, one in zip(_QUANTILES, found.tolist(), strict=True)}}
 
 
-def reward(bandit: Bandit, *, default: float | None) -> dict[str, Any]:
+def reward(bandit: Bandit, wait: Wait) -> dict[str, Any]:
     """Return mean rewards over time with 95 % intervals, the holdout's apart, and what lies between them.
 
     Each side has points of its own, of about 100 rewards at least; ``uplift`` has those of the holdout, with the
@@ -79,7 +89,7 @@ def reward(bandit: Bandit, *, default: float | None) -> dict[str, Any]:
     by the times at which they begin and end. ``settled`` is where means end, as later rewards are still to come.
     """
     timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(timeline, default)
+    totals, ripe = timeline.totals, _settled(timeline, wait, bandit.waiting)
     kept = np.where(ripe[:, None, None], totals, 0.0)
     found: dict[str, Any] = {"kind": kind, "decisions": timeline.count, "settled": _edge(timeline, ripe)}
     for at, name in enumerate(SIDES):
@@ -136,12 +146,24 @@ def _kind(bandit: Bandit) -> str | None:
     return kind
 
 
-def _settled(timeline: Timeline, default: float | None) -> NDArray[np.bool_]:
-    """Which blocks have nearly all their rewards, (blocks,); without a default those that come are all there are."""
-    if default is None:
+def _settled(timeline: Timeline, wait: Wait, waiting: int) -> NDArray[np.bool_]:
+    """Which blocks count, (blocks,); without a default rewards come as they are, and all do."""
+    if wait.default is None or wait.window is None or not waiting:
         return np.ones(len(timeline), dtype=bool)
+    if wait.window.rounds:
+        ends = np.arange(1, len(timeline) + 1) * timeline.length
+        ripe = ends <= timeline.count - wait.window.length
+    else:
+        ripe = np.append(timeline.starts[1:], timeline.last) <= wait.now - wait.window.length
     decisions, rewards = timeline.totals.sum(axis=1)[:, :2].T
-    return np.asarray(rewards >= _SETTLED * decisions)
+    chunk = -(-_TOGETHER // timeline.length)
+    for begin in range(0, len(ripe), chunk):
+        here = slice(begin, begin + chunk)
+        whole = (min(begin + chunk, len(ripe)) - begin) * timeline.length >= _TOGETHER
+        if not ripe[here].all() and not (whole and rewards[here].sum() >= _SETTLED * decisions[here].sum()):
+            break
+        ripe[here] = True
+    return np.asarray(ripe)
 
 
 def _edge(timeline: Timeline, ripe: NDArray[np.bool_]) -> dict[str, float] | None:
