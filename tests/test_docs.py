@@ -27,6 +27,7 @@ RUN = [
     ]
     if path.exists()
 ]
+SERVICE = "http://127.0.0.1:8000"  # where pages say that it is; the tests start one at a port that is free
 PAGES = [*sorted(DOCS.rglob("*.md")), *(path for path in RUN if path.parent == ROOT)]
 
 
@@ -60,14 +61,26 @@ def known_policies():
     tb.Policy._kinds.update(kinds)
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """The address of a service, for the pages that talk to one."""
+    from tests.client.served import served
+
+    with served(tmp_path_factory.mktemp("service")) as address:
+        yield address
+
+
 @pytest.mark.parametrize("path", RUN, ids=name)
 @pytest.mark.usefixtures("known_policies")
-def test_python_blocks_run(path, tmp_path, monkeypatch):
+def test_python_blocks_run(path, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)  # a page may write files
     namespace = {"__name__": "docs_page"}
     found = blocks(path.read_text(encoding="utf-8"))
     assert found, f"{name(path)} shows no Python"
+    talks = any(SERVICE in source for _, source in found)
+    address = request.getfixturevalue("service") if talks else ""
     for line, source in found:
+        source = source.replace(SERVICE, address) if talks else source
         padded = "\n" * (line - 1) + source  # so that a traceback names the line of the page
         exec(compile(padded, str(path), "exec"), namespace)
 

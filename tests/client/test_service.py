@@ -271,6 +271,7 @@ def test_an_apprentice(open_client):
     )
     decision = bandit.ask(segment="x", played={"offer": "b"}, propensity=0.5)
     assert (decision.arm, decision.by, decision.propensity) == ({"offer": "b"}, "caller", 0.5)
+    assert decision.would["offer"] in ("a", "b")
     bandit.tell(decision, 1)
     with pytest.raises(ValueError, match="apprentice"):
         bandit.ask(segment="x")

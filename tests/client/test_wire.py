@@ -401,4 +401,21 @@ def test_importing_the_library_brings_in_no_client():
 
 def test_a_decision_leaves_out_what_it_does_not_know_of():
     data = {"id": "x", "arm": {}, "context": {}, "propensity": None, "by": "caller", "policy": "p", "time": 0.0}
-    assert wire.decision({**data, "later": 1}).id == "x"
+    assert wire.decision({**data, "later": 1}) == tb.Decision(**data)
+
+
+def test_an_apprentice_says_what_it_would_have_played():
+    data = {
+        "id": "x",
+        "arm": {"day": "a"},
+        "context": {},
+        "propensity": 0.5,
+        "by": "caller",
+        "policy": "p",
+        "time": 0.0,
+    }
+    advice = wire.decision({**data, "would": {"day": {"date": "2024-02-29"}}})
+    assert isinstance(advice, tb.Decision)
+    assert advice.would == {"day": DAY}
+    assert tb.Decision.from_json(advice.to_json()) == tb.Decision(**data)
+    assert len({advice, advice}) == 1

@@ -14,8 +14,10 @@ from tensorbandits.client.errors import (
 )
 from tensorbandits.client.outbox import Flushed
 from tensorbandits.client.upkeep import Believed, Examined
+from tensorbandits.client.wire import Advice
 
 __all__ = [
+    "Advice",
     "AsyncClient",
     "AsyncRemoteBandit",
     "Believed",

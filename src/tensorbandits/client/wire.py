@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,8 +17,7 @@ from tensorbandits.decision import Decision
 from tensorbandits.labels import Label, key, plain, read, written
 from tensorbandits.space import Space
 
-_NAMED = {one.name for one in fields(Decision)}
-_NEEDED = {"id", "arm", "context", "propensity", "by", "policy", "time"}
+_NEEDED = {one.name for one in fields(Decision)}
 _OWN = {  # settings of a bandit; all others are its policy's
     *("policy", "reward", "rank", "structure", "ring", "floors", "ceilings", "holdout", "baseline", "window"),
     *("default", "adds", "half_life", "capacity", "remember", "apprentice"),
@@ -120,6 +119,22 @@ def unwritten(labels: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice(Decision):
+    """A decision of an apprentice: ``arm`` is what is played, and ``would`` is what the apprentice would have played.
+
+    As plain data, or as JSON, it is like any other decision, without ``would``.
+    """
+
+    would: dict[str, Label] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain data, which :class:`~tensorbandits.Decision` reads."""
+        result = Decision.to_dict(self)
+        del result["would"]
+        return result
+
+
 def decision(data: Any) -> Decision:
     """Return the decision of an answer.
 
@@ -127,11 +142,10 @@ def decision(data: Any) -> Decision:
     """
     if not isinstance(data, Mapping) or not set(data) >= _NEEDED:
         raise ServerError(f"{data!r} is no decision; check that the address is that of a tensorbandits service")
-    known = {name: value for name, value in data.items() if name in _NAMED}
-    for name in ("arm", "context", "would"):
-        if known.get(name) is not None:
-            known[name] = unwritten(known[name])
-    return Decision(**known)
+    known: dict[str, Any] = {
+        name: unwritten(data[name]) if name in ("arm", "context") else data[name] for name in _NEEDED
+    }
+    return Decision(**known) if data.get("would") is None else Advice(**known, would=unwritten(data["would"]))
 
 
 def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:
