@@ -272,7 +272,7 @@ class Hosted:
             "reward": replica.settings.get("reward") or "gaussian",
             "apprentice": bool(replica.settings.get("apprentice")),
             "decisions": replica.decisions,
-            "rewards": replica.policy.ledger.received,
+            "rewards": replica.rewards,
             "waiting": replica.waiting,
             "seq": replica.seq,
             "created": self.created,

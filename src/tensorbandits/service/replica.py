@@ -74,6 +74,7 @@ class Replica(Bandit):
         self.folding = threading.Lock()  # held while events are folded, or while everything is written down
         self.told = self.policy.ledger.received  # rewards that draws may not know of yet, when other than learned
         self.learned = -1.0
+        self.rewards = self.policy.ledger.received  # that were folded; the policy may take in the last ones later
         self.decisions = 0
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
 
@@ -275,6 +276,7 @@ class Replica(Bandit):
                 self._changes.append(change)
                 self._drain(time)
             self.told = self.told + 1.0
+            self.rewards += change.old is None
 
     def _fold_decided(self, event: Event) -> None:
         body = event.body
@@ -331,12 +333,14 @@ class Replica(Bandit):
             self._drain(event.time)
             self.policy.tell(cell, reward, trials=trials)
         self.told += trials
+        self.rewards += trials
 
     def _fold_level_added(self, event: Event) -> None:
         body = event.body
         like = read(body["like"]) if "like" in body else None
         self.add_level(body["mode"], read(body["label"]), like=like, rewards=body.get("rewards"))
         self.told += 1.0
+        self.rewards = self.policy.copy_ledger().received
 
     def _fold_level_retired(self, event: Event) -> None:
         self.retire_level(event.body["mode"], read(event.body["label"]))
@@ -368,6 +372,7 @@ class Replica(Bandit):
                 self._sync()
             self.policy.tell_ledger(ledger)
         self.told += ledger.rounds
+        self.rewards += ledger.rounds
 
     def _fold_deleted(self, event: Event) -> None:
         self.closed = True
