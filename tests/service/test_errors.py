@@ -157,10 +157,10 @@ def test_what_is_wrong_in_a_body_is_said_in_plain_words(place, body, words):
     [
         (b'{"reward": 1', "the body is no JSON (Expecting ',' delimiter at character"),
         (b"", "the body is missing; give it"),
-        (b"\xff\xfe", "the body cannot be read; send JSON, in UTF-8"),
+        (b"\xc3\x28", "the body cannot be read; send JSON, in UTF-8"),
         (b"[" * 100_000, "the body cannot be read"),
         (b'{"reward": ' + b"9" * 5_000 + b"}", "the body cannot be read"),
-        (b'{"reward": "\\ud800"}', 'reward is "\ud800"; it should be a valid number'),
+        (b'{"reward": "\\ud800"}', 'reward is "\ud800"; it should be a valid string'),
         (b'{"reward": 1, "\\u0000": 1}', "\x00 is not known here"),
     ],
 )
