@@ -77,7 +77,7 @@ class AsyncRemoteBandit:
 
 
 class AsyncClient:
-    """Talks to a decision service as :class:`~tensorbandits.Client` does, awaited, under asyncio or trio.
+    """Talks to a decision service as :class:`~tensorbandits.Client` does, awaited.
 
     The arguments and methods are those of :class:`~tensorbandits.Client`; all but :meth:`bandit` are awaited. Close it
     with ``await client.close()``, or use ``async with``.

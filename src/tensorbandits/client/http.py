@@ -89,7 +89,7 @@ class Blocking(_Transport):
 
 
 class Awaiting(_Transport):
-    """Does steps one after the other, awaited, under asyncio or trio.
+    """Does steps one after the other, awaited.
 
     Parameters
     ----------
