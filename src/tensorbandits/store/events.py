@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 DELETED = "Deleted"  # the kind of the last event of a bandit that was deleted
@@ -66,7 +67,7 @@ def rows_of(bandit: int, first: int, news: Sequence[New]) -> list[dict[str, Any]
         {
             "bandit": bandit,
             "seq": seq,
-            "time": new.time,
+            "time": _finite(new),
             "kind": new.kind,
             "decision": check_text(new.decision, "a decision's id"),
             "key": check_text(new.key, "an idempotency key"),
@@ -101,6 +102,13 @@ def check_text(text: str | None, what: str) -> str | None:
         if not text.isascii():
             text.encode()  # refuses halves of characters
     return text
+
+
+def _finite(new: New) -> float:
+    """Return the time, which must be a number."""
+    if not isfinite(new.time):
+        raise ValueError(f"the time of {new.kind} is {new.time!r}; give seconds since 1970")
+    return new.time
 
 
 def _written(new: New) -> str:

@@ -49,7 +49,7 @@ def explain(error: Exception, url: str, committing: bool) -> Exception:
     said = _words(error)
     if isinstance(error, psycopg.IntegrityError):
         return ConflictError(
-            f"an event takes a number or an idempotency key that is in use; nothing was written: {said}"
+            f"a number, an idempotency key or an id is in use already; nothing was written ({said})"
         )
     if code in _CODES:
         kind, words = _CODES[code]

@@ -162,7 +162,7 @@ class SQLite(Backend):
         """Return what to raise for an error of the driver."""
         if isinstance(error, sqlite3.IntegrityError):
             return ConflictError(
-                f"an event takes a number or an idempotency key that is in use; nothing was written: {error}"
+                f"a number, an idempotency key or an id is in use already; nothing was written ({error})"
             )
         if isinstance(error, sqlite3.ProgrammingError):
             return error  # ours
