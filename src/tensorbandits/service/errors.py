@@ -26,6 +26,11 @@ from tensorbandits.store.errors import ConflictError, FoldedError, NameTakenErro
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+
+class KeyReusedError(ValueError):
+    """An idempotency key came again, with another request."""
+
+
 CODES = {  # code: status, and what it means
     "invalid": (422, "Something in the request is not as it must be; the message says what, and what is allowed."),
     "unknown_bandit": (404, "There is no such bandit, or the key is not for it."),
@@ -55,6 +60,7 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     ClosedDecisionError: "closed_decision",
     UnknownBanditError: "unknown_bandit",
     NameTakenError: "name_taken",
+    KeyReusedError: "key_reused",
     FoldedError: "invalid",
     ConflictError: "unavailable",
     StoreError: "unavailable",

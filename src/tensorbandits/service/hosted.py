@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorbandits import warm
 from tensorbandits.feedback import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
 from tensorbandits.labels import Label, written
+from tensorbandits.service.errors import KeyReusedError
 from tensorbandits.service.making import labels_of, named
 from tensorbandits.service.replica import Drawing, Replica
-from tensorbandits.service.writer import KeyReusedError, Order, Settled
+from tensorbandits.service.views.parts import plain
+from tensorbandits.service.writer import Order, Settled
 from tensorbandits.store import BanditRow, Event, New, Turn
 
 _EXPIRED_AT_ONCE = 2_000  # decisions that one transaction times out
@@ -94,11 +96,12 @@ class Hosted:
             if event.kind != "Decided" or (request.id is not None and event.decision != request.id):
                 raise _reused(event)
             decision = self.decision(event)
-            if decision["context"] != {mode: written(label) for mode, label in request.context.items()}:
-                raise KeyReusedError(
-                    f"decision {event.decision!r} was made for the context {decision['context']}; to repeat a request, "
-                    "give the same context, and to make another, another id and another key"
-                )
+            for part, given in (("context", request.context), ("arm", request.played)):
+                if given is not None and decision[part] != {mode: written(label) for mode, label in given.items()}:
+                    raise KeyReusedError(
+                        f"decision {event.decision!r} was made for the {part} {decision[part]}; to repeat a request, "
+                        f"give the same {part}, and to make another, another id and another key"
+                    )
             return decision
 
         return repeat
@@ -126,7 +129,8 @@ class Hosted:
                 return {"id": None, "status": "rewarded", "reward": events[0].body["reward"], "changed": True}
 
             def repeat_told(event: Event) -> dict[str, Any]:
-                if event.kind != "Told":
+                body = {"cell": list(cell), "reward": request.reward, "trials": request.trials}
+                if event.kind != "Told" or {"trials": None, **event.body} != body:
                     raise _reused(event)
                 return {**answer_told([event]), "changed": False}
 
@@ -141,7 +145,8 @@ class Hosted:
                 self._settle_forgotten(turn, request)
                 raise
 
-        return self._about(number, plan, "Rewarded|Amended", key)
+        reward = None if request.add else request.reward  # events say what rewards have added up to
+        return self._about(number, plan, "Rewarded|Amended", key, reward)
 
     def _settle_forgotten(self, turn: Turn, request: Tell) -> None:
         """Answer a reward that is told again of a decision that memory has forgotten, but not the store."""
@@ -171,11 +176,16 @@ class Hosted:
             number, lambda turn: replica.plan_cancel(number, time=time.time(), key=key), "Cancelled", key
         )
 
-    def _about(self, number: str, plan: Any, kinds: str, key: str | None) -> Order:
+    def _about(self, number: str, plan: Any, kinds: str, key: str | None, reward: Any = None) -> Order:
         def repeat(event: Event) -> dict[str, Any]:
             if event.kind not in kinds.split("|") or event.decision != number:
                 raise _reused(event)
-            return self.status(number, changed=False)
+            if reward is not None and event.body["reward"] != reward:
+                raise _reused(event)
+            try:
+                return self.status(number, changed=False)
+            except (UnknownDecisionError, ExpiredDecisionError):  # memory has forgotten it since
+                return {"id": number, **became([event]), "changed": False}
 
         def answer(events: Sequence[Event]) -> dict[str, Any]:
             return self.status(number, changed=bool(events))
@@ -208,52 +218,57 @@ class Hosted:
             how = {"like": like, "rewards": given.get("rewards")}
             return self.replica.plan_level(what, given["mode"], label, **how, time=time.time(), key=key)
 
-        return self._alone(plan, what, key)
+        def same(event: Event) -> bool:
+            said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards")}
+            return said == {"like": None, "rewards": None, **given}
+
+        return self._alone(plan, what, key, same)
 
     def rule(self, rule: Mapping[str, Any], *, add: bool, key: str | None = None) -> Order:
         """Have a rule made, or taken back."""
-        read = {
-            what: {mode: labels_of(given) for mode, given in labels.items()}
-            for what, labels in rule.items()
-            if labels is not None
-        }
-        return self._alone(
-            lambda turn: self.replica.plan_rule(read, add=add, time=time.time(), key=key), "RuleChanged", key
-        )
+        read = _rule(rule)
+
+        def plan(turn: Turn) -> Sequence[New]:
+            return self.replica.plan_rule(read, add=add, time=time.time(), key=key)
+
+        def same(event: Event) -> bool:
+            return event.body["add"] == add and _rule(event.body["rule"]) == read
+
+        return self._alone(plan, "RuleChanged", key, same)
 
     def change(self, given: Mapping[str, Any], key: str | None = None) -> Order:
         """Have settings changed."""
-        return self._alone(lambda turn: self.replica.plan_change(given, time=time.time(), key=key), "Changed", key)
-
-    def import_log(self, past: warm.Past, how: Mapping[str, Any], key: str | None = None) -> Order:
-        """Have a log told that was read already."""
-        started: list[Any] = []
 
         def plan(turn: Turn) -> Sequence[New]:
-            events, start = self.replica.plan_import(past, how, time=time.time(), key=key)
-            started.append(start)
-            return events
+            return self.replica.plan_change(given, time=time.time(), key=key)
 
-        def answer(events: Sequence[Event]) -> dict[str, Any]:
-            start = started[0]
+        return self._alone(plan, "Changed", key, lambda event: event.body["settings"] == dict(given))
+
+    def import_log(self, past: warm.Past, how: Mapping[str, Any], digest: str, key: str | None = None) -> Order:
+        """Have a log told that was read already; ``digest`` is of all that the caller sent."""
+
+        def plan(turn: Turn) -> Sequence[New]:
+            [event], start = self.replica.plan_import(past, how, time=time.time(), key=key)
             skipped = {
                 mode: {str(label): count for label, count in some.items()} for mode, some in start.skipped.items()
             }
-            added = {mode: [written(label) for label in labels] for mode, labels in start.added.items()}
-            counts = {"rewards": start.rewards, "cells": start.cells, "rows": start.rows}
-            return {**counts, "added": added, "skipped": skipped, "changed": True}
+            more = {"rewards": start.rewards, "cells": start.cells, "skipped": skipped, "digest": digest}
+            return [event._replace(body={**event.body, **plain(more)})]
+
+        def answer(events: Sequence[Event]) -> dict[str, Any]:
+            parts = ("rewards", "cells", "rows", "added", "skipped")
+            return {**{part: events[0].body[part] for part in parts}, "changed": True}
 
         def repeat(event: Event) -> dict[str, Any]:
-            if event.kind != "Imported":
+            if event.kind != "Imported" or event.body["digest"] != digest:
                 raise _reused(event)
-            counts = {"rewards": None, "cells": None, "rows": event.body["rows"]}
-            return {**counts, "added": event.body["added"], "skipped": {}, "changed": False}
+            return {**answer([event]), "changed": False}
 
         return Order(self, plan, answer, repeat, key, alone=True)
 
-    def _alone(self, plan: Any, kind: str, key: str | None) -> Order:
+    def _alone(self, plan: Any, kind: str, key: str | None, same: Callable[[Event], bool]) -> Order:
         def repeat(event: Event) -> None:
-            if event.kind != kind:
+            if event.kind != kind or not same(event):
                 raise _reused(event)
 
         return Order(self, plan, lambda events: None, repeat, key, alone=True)
@@ -325,6 +340,22 @@ def told(body: Mapping[str, Any]) -> Tell:
     labels = {name: named(body[name]) if body.get(name) is not None else None for name in ("arm", "context")}
     amend, add = bool(body.get("amend")), bool(body.get("add"))
     return Tell(body.get("reward"), body.get("id"), amend, add, labels["arm"], labels["context"], body.get("trials"))
+
+
+def became(events: Sequence[Event]) -> dict[str, Any]:
+    """Return what became of a decision, as its events say."""
+    words = {"Rewarded": "rewarded", "Amended": "rewarded", "TimedOut": "timed out", "Cancelled": "cancelled"}
+    ends = [event for event in events if event.kind in words]
+    return {"status": words[ends[-1].kind] if ends else "open", "reward": ends[-1].body.get("reward") if ends else None}
+
+
+def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule that JSON describes."""
+    return {
+        what: {mode: labels_of(given) for mode, given in labels.items()}
+        for what, labels in rule.items()
+        if labels is not None
+    }
 
 
 def _reused(event: Event) -> KeyReusedError:

@@ -17,6 +17,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tensorbandits.service import logs
+from tensorbandits.service.errors import KeyReusedError
 from tensorbandits.service.hosted import Hosted
 from tensorbandits.service.making import arguments
 from tensorbandits.service.metrics import Metrics
@@ -49,8 +50,9 @@ class Hosts:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Load every bandit, and begin to follow, learn and keep."""
+        """Load every bandit, and begin to write, follow, learn and keep."""
         _warm()
+        self._writer.start()
         for row in self.store.bandits():
             self._load(row)
         self.ready = True
@@ -98,19 +100,23 @@ class Hosts:
         try:
             row = self.store.create(name, [New("Created", time.time(), {"settings": settings}, None, key)])
         except NameTakenError:
-            known = self._made_by(name, key)
+            known = self._made_by(name, settings, key)
             if known is None:
                 raise
             row = known
         return self._load(row)
 
-    def _made_by(self, name: str, key: str | None) -> BanditRow | None:
+    def _made_by(self, name: str, settings: dict[str, Any], key: str | None) -> BanditRow | None:
         """Return the bandit of a name if it was made by a request with this key."""
         row = self.store.find(name)
         if row is None or key is None or self.store.base(row.id):
             return None
         first = next(iter(self.store.events(row.id, limit=1)), None)
-        return row if first is not None and first.key == key else None
+        if first is None or first.key != key:
+            return None
+        if first.body["settings"] != settings:
+            raise KeyReusedError(f"the key {key!r} made {name!r} with other settings; give each write its own key")
+        return row
 
     def fold(self, host: Hosted, before: int | None) -> tuple[int, int]:
         """Make what events up to one say the base, and remove them; return how many, and up to which."""
@@ -141,9 +147,9 @@ class Hosts:
             elif event.kind in ("Rewarded", "Told"):
                 self._metrics.rewarded(host.name)
 
-    def rebuild(self, row: BanditRow, until: int | None = None) -> Replica:
-        """Return the state of a bandit as its events say, from the newest snapshot before an event on."""
-        replica = self._restored(row, until)
+    def rebuild(self, row: BanditRow, until: int | None = None, *, caches: bool = True) -> Replica:
+        """Return the state of a bandit as its events say, from the newest snapshot before an event on, or the base."""
+        replica = self._restored(row, until if caches else self.store.base(row.id))
         for page in pages(self.store.events(row.id, after=0 if replica is None else replica.seq, until=until)):
             if replica is None:
                 replica = Replica.created(page[0])
@@ -151,6 +157,13 @@ class Hosts:
         if replica is None:
             raise StoreError(f"bandit {row.name!r} has no events; the store is damaged: restore a backup")
         return replica
+
+    def agrees(self, row: BanditRow, replica: Replica) -> bool:
+        """Say whether the newest snapshot before it has learned the same as a replica."""
+        other = self._restored(row, replica.seq)
+        if other is not None:
+            other.fold(list(self.store.events(row.id, after=other.seq, until=replica.seq)))
+        return other is None or other.policy.copy_ledger() == replica.policy.copy_ledger()
 
     def _restored(self, row: BanditRow, until: int | None) -> Replica | None:
         found = self.store.snapshot(row.id, until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from typing import Annotated, Any, Literal
@@ -164,7 +165,8 @@ async def import_log(
 
     past = await run_in_threadpool(read)
     how = {"fixed": constant, "unknown": unknown, "weight": weight}
-    return reply(plain(await service.write(host.import_log(past, how, key))))
+    digest = hashlib.sha256(repr((reward, trials, columns, fixed, unknown, missing, weight)).encode() + content)
+    return reply(await service.write(host.import_log(past, how, digest.hexdigest(), key)))
 
 
 def _mapping(text: str | None, what: str) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from tensorbandits.feedback import ExpiredDecisionError, UnknownDecisionError
 from tensorbandits.labels import written
 from tensorbandits.service import schemas
 from tensorbandits.service.errors import COMMON, explain, responses
-from tensorbandits.service.hosted import Hosted, asked, told
+from tensorbandits.service.hosted import Hosted, asked, became, told
 from tensorbandits.service.making import labels_of, named
 from tensorbandits.service.security import require
 from tensorbandits.service.serving import Key, Served, Serving, reply
-from tensorbandits.store import Event
 
 router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"])
 
@@ -151,16 +150,8 @@ def _known(service: Serving, host: Hosted, number: str) -> dict[str, Any]:
     try:
         state = host.status(number, changed=False)
     except (UnknownDecisionError, ExpiredDecisionError):
-        state = _state(number, events)
+        state = {"id": number, **became(events), "changed": False}
     return {**state, **{part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}}
-
-
-def _state(number: str, events: list[Event]) -> dict[str, Any]:
-    """What became of a decision, as its events say."""
-    words = {"Rewarded": "rewarded", "Amended": "rewarded", "TimedOut": "timed out", "Cancelled": "cancelled"}
-    known = [event for event in events if event.kind in words]
-    status = words[known[-1].kind] if known else "open"
-    return {"id": number, "status": status, "reward": known[-1].body.get("reward") if known else None, "changed": False}
 
 
 @router.post(
