@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
+from tensorbandits.service.errors import KeyReusedError
 from tensorbandits.service.hosted import Ask, Hosted, Tell
 from tensorbandits.service.replica import Replica
-from tensorbandits.service.writer import KeyReusedError, Order, Settled, Writer
+from tensorbandits.service.writer import Order, Settled, Writer
 from tensorbandits.store import New, Store, StoreFullError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
@@ -29,7 +30,7 @@ def host(store, name="offers"):
 
 @pytest.fixture
 def writer(store):
-    made = Writer(store)
+    made = Writer(store).start()
     yield made
     made.stop()
 
@@ -49,7 +50,7 @@ class Gate:
 
 def test_orders_that_come_together_share_a_transaction(store):
     batches = []
-    writer = Writer(store, lambda orders, seconds: batches.append(len(orders)))
+    writer = Writer(store, lambda orders, seconds: batches.append(len(orders))).start()
     hosted = host(store)
     gate = Gate(writer, hosted)
     asked = [writer.submit(hosted.ask(Ask({}))) for _ in range(20)]
@@ -105,7 +106,7 @@ def test_a_level_that_is_added_waits_for_what_came_before_and_others_for_it(stor
 
 
 def test_two_writers_on_one_store_agree(store):
-    hosts, writers = [host(store), host(store)], [Writer(store), Writer(store)]
+    hosts, writers = [host(store), host(store)], [Writer(store).start(), Writer(store).start()]
 
     def work(hosted, writer):
         for _ in range(30):
@@ -128,7 +129,7 @@ def test_two_writers_on_one_store_agree(store):
 
 def test_a_store_that_fails_loses_nothing_and_is_used_again(store, monkeypatch):
     hosted = host(store)
-    writer = Writer(store)
+    writer = Writer(store).start()
     turn = type(store).turn
 
     def full(self, bandits):
@@ -167,7 +168,7 @@ def _settled(turn):
 
 def test_a_decision_that_memory_has_forgotten_is_looked_up(store):
     row = store.create("short", [New("Created", 0.0, {"settings": {**SETTINGS, "remember": 1}})])
-    hosted, writer = host(store, row.name), Writer(store)
+    hosted, writer = host(store, row.name), Writer(store).start()
     numbers = [writer.submit(hosted.ask(Ask({}, id=f"order {at}"))).result()["id"] for at in range(3)]
     for number in numbers:
         writer.submit(hosted.tell(Tell(1, number))).result()

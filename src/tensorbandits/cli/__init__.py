@@ -33,11 +33,11 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> [command.name for command in application().registered_commands]
-    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve']
+    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve', 'backup', 'restore', 'replay', 'fold']
     """
     import typer
 
-    from tensorbandits.cli import demo, evaluate, keys, reproduce, serve, simulate, study
+    from tensorbandits.cli import backup, demo, evaluate, keys, reproduce, serve, simulate, study
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -54,7 +54,7 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo, simulate, reproduce, study, evaluate, serve, keys):
+    for command in (demo, simulate, reproduce, study, evaluate, serve, backup, keys):
         command.register(app)
     return app
 

@@ -50,8 +50,8 @@ def _row(event: Event, events: Sequence[Event], space: Any, names: Sequence[str]
     }
 
 
-def events(store: Store, host: Hosted, after: int = 0) -> Iterator[bytes]:
-    """Yield a Parquet file of one row per event."""
+def events(store: Store, host: Hosted, after: int = 0, until: int | None = None) -> Iterator[bytes]:
+    """Yield a Parquet file of one row per event, up to one."""
     import pyarrow as pa
 
     kinds = [("seq", pa.int64()), ("time", pa.float64()), ("kind", pa.string())]
@@ -63,7 +63,8 @@ def events(store: Store, host: Hosted, after: int = 0) -> Iterator[bytes]:
             for one in page
         ]
 
-    yield from _parquet(schema, (rows(page) for page in pages(store.events(host.id, after=after), _PAGE)))
+    found = store.events(host.id, after=after, until=until)
+    yield from _parquet(schema, (rows(page) for page in pages(found, _PAGE)))
 
 
 class _Sink(io.RawIOBase):

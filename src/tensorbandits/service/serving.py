@@ -43,7 +43,10 @@ class Serving:
 
     async def write(self, order: Order) -> Any:
         """Have an order written, and return its answer once it is durable."""
-        return await asyncio.wrap_future(self.hosts.submit(order))
+        loop = asyncio.get_running_loop()
+        order.waiter = loop, loop.create_future()
+        self.hosts.submit(order)
+        return await order.waiter[1]
 
     async def drawn(self, host: Hosted, make: Callable[[], Made]) -> Made:
         """Return orders that take a draw; the first draws of a bandit are waited for."""
@@ -70,7 +73,7 @@ class Serving:
         }
 
 
-def serving(request: Request) -> Serving:
+async def serving(request: Request) -> Serving:  # a plain function would be run in a thread
     """Return what the application was started with."""
     found: Serving = request.app.state.serving
     return found

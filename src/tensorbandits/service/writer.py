@@ -7,6 +7,7 @@ transaction is durable. Orders about the same decision never share a transaction
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import threading
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from tensorbandits.service.replica import Replica
 from tensorbandits.store import Event, New, Store, Turn
@@ -28,10 +29,6 @@ class Host(Protocol):
     id: int
     name: str
     replica: Replica
-
-
-class KeyReusedError(ValueError):
-    """An idempotency key came again, with another request."""
 
 
 class Settled(Exception):  # noqa: N818  (it is no error)
@@ -59,6 +56,7 @@ class Order:
     about: str | None = None  # the id of a decision
     alone: bool = False  # what changes levels, rules, settings or many decisions: the others of its bandit wait
     done: Future[Any] = field(default_factory=Future)
+    waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # instead, of whoever awaits it
     events: list[Event] = field(default_factory=list)
     before: Event | None = None
     raised: Exception | None = None
@@ -74,19 +72,13 @@ class Order:
             self.raised = error
             return ()
 
-    def finish(self) -> None:
-        """Answer whoever waits, after all is durable and folded."""
-        try:
-            if isinstance(self.raised, Settled):
-                self.done.set_result(self.raised.answer)
-            elif self.raised is not None:
-                self.done.set_exception(self.raised)
-            elif self.before is not None:
-                self.done.set_result(self.repeat(self.before))
-            else:
-                self.done.set_result(self.answer(self.events))
-        except Exception as error:
-            self.done.set_exception(error)
+    def outcome(self) -> Any:
+        """Return the answer, or raise, after all is durable and folded."""
+        if isinstance(self.raised, Settled):
+            return self.raised.answer
+        if self.raised is not None:
+            raise self.raised
+        return self.answer(self.events) if self.before is None else self.repeat(self.before)
 
 
 class Writer:
@@ -100,7 +92,11 @@ class Writer:
         self._waiting: list[Order] = []  # taken from the queue, for a later transaction
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to write."""
         self._thread.start()
+        return self
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written; its future has the answer once that is durable."""
@@ -114,17 +110,14 @@ class Writer:
 
     def _work(self) -> None:
         while not self._stopped or self._waiting:
-            batch = [order for order in self._next() if order.done.set_running_or_notify_cancel()]
-            if not batch:
-                continue
+            batch = self._next()
+            failed = None
             try:
-                self._write(batch)
+                if batch:
+                    self._write(batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
-                for order in batch:
-                    order.done.set_exception(error)
-            else:
-                for order in batch:
-                    order.finish()
+                failed = error
+            _answer(batch, failed)
 
     def _next(self) -> list[Order]:
         """Return the orders of the next transaction, waiting for the first."""
@@ -168,6 +161,36 @@ class Writer:
         for order in batch:
             order.host.replica.fold(order.events)
         self._committed(batch, time.perf_counter() - started)
+
+
+def _answer(batch: list[Order], failed: Exception | None) -> None:
+    """Tell everybody how their order went; all who wait in one event loop at once, as waking it takes long."""
+    together: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
+    for order in batch:
+        value, raised = None, failed
+        try:
+            value = order.outcome() if failed is None else None
+        except Exception as error:
+            raised = error
+        if order.waiter is not None:
+            together.setdefault(order.waiter[0], []).append((order.waiter[1], value, raised))
+        elif raised is None:
+            order.done.set_result(value)
+        else:
+            order.done.set_exception(raised)
+    for loop, outcomes in together.items():
+        with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
+            loop.call_soon_threadsafe(_wake, outcomes)
+
+
+def _wake(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
+    for future, value, raised in outcomes:
+        if future.done():  # whoever waited has gone
+            continue
+        if raised is None:
+            future.set_result(value)
+        else:
+            future.set_exception(raised)
 
 
 def _plan(turn: Turn, orders: list[Order], first: int) -> list[New]:
