@@ -73,6 +73,7 @@ class Metrics:
         self._bandits = gauge("bandits", "Bandits that are served.")
         self._keys_age = gauge("keys_age_seconds", "How long ago the API keys were read from the store.")
         gauge("info", "The version that runs.", "version").labels(version).set(1)
+        self._by_bandit: dict[tuple[Any, str], Any] = {}
         self._series: dict[tuple[str, str, int], Any] = {}  # as finding one by its labels takes longer than counting
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -84,17 +85,24 @@ class Metrics:
             self._series[method, route, status] = series
         series.observe(seconds)
 
+    def _of(self, metric: Any, bandit: str) -> Any:
+        """The series of a bandit, for what is counted with every event."""
+        series = self._by_bandit.get((metric, bandit))
+        if series is None:
+            series = self._by_bandit[metric, bandit] = metric.labels(bandit)
+        return series
+
     def refused(self, reason: str) -> None:
         """Count a request that was refused: too_large, too_many, unauthorized, host."""
         self._refused.labels(reason).inc()
 
     def decided(self, bandit: str, count: int = 1) -> None:
         """Count decisions."""
-        self._decisions.labels(bandit).inc(count)
+        self._of(self._decisions, bandit).inc(count)
 
     def rewarded(self, bandit: str, count: int = 1) -> None:
         """Count rewards."""
-        self._rewards.labels(bandit).inc(count)
+        self._of(self._rewards, bandit).inc(count)
 
     def committed(self, events: int, seconds: float) -> None:
         """Count a transaction, and its events."""
@@ -137,6 +145,7 @@ class Metrics:
             self._open.labels(bandit).set(0)
             return
         for metric in (self._decisions, self._rewards, self._lag, self._open):
+            self._by_bandit.pop((metric, bandit), None)
             with suppress(KeyError):
                 metric.remove(bandit)
 
