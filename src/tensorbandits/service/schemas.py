@@ -315,6 +315,12 @@ class EventsAnswer(BaseModel):
     events: list[EventAnswer]
 
 
+class History(BaseModel):
+    """One row per block and side, and per level if a mode was given."""
+
+    history: list[dict[str, Any]]
+
+
 class Beliefs(BaseModel):
     """What is believed; each table is a list of rows."""
 

@@ -86,6 +86,21 @@ async def diagnose(name: Name, service: Served) -> Response:
 
 
 @router.get(
+    "/history",
+    name="history",
+    response_model=schemas.History,
+    responses=_KNOWN,
+    dependencies=[Depends(require("history"))],
+)
+async def history(
+    name: Name, service: Served, mode: Annotated[str | None, Query(description="Of each level of this mode.")] = None
+) -> Response:
+    """Return decisions and rewards over time, in at most 100 blocks of equally many decisions, the holdout's apart."""
+    host = await service.host(name)
+    return reply({"history": plain(_rows(await run_in_threadpool(host.replica.history, mode)))})
+
+
+@router.get(
     "/events",
     name="list_events",
     response_model=schemas.EventsAnswer,
