@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from urllib.parse import quote
 
 import httpx
 import uvicorn
@@ -97,7 +98,7 @@ class Served:
 
     def look_up(self, id):
         """Return a decision and what became of it."""
-        answer = self.send("GET", f"/decisions/{id}")
+        answer = self.send("GET", f"/decisions/{quote(id, safe='')}")
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -122,6 +122,8 @@ class Hosts:
         """Make what events up to one say the base, and remove them; return how many, and up to which."""
         row = BanditRow(host.id, host.name, host.created)
         last = host.replica.seq if before is None else min(before, host.replica.seq)
+        if last <= (folded := self.store.base(host.id)):
+            return 0, folded
         replica = self.rebuild(row, last)
         seq, state = replica.snapshot()
         return self.store.fold(host.id, seq, state), seq

@@ -127,7 +127,7 @@ async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = No
 
 
 @router.get(
-    "/decisions/{id}",
+    "/decisions/{id:path}",  # an id of a caller's may hold anything
     name="get_decision",
     response_model=schemas.KnownDecision,
     responses=COMMON | responses("unknown_bandit", "unknown_decision", "expired_decision"),
