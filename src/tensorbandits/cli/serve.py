@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,12 +35,16 @@ def serve(
     """Serve decisions over HTTP, durably, and show in a browser what is learned.
 
     All settings can be given as environment variables too: TENSORBANDITS_STORE, TENSORBANDITS_PORT, and so on.
+    A demonstration that is given no store forgets everything when it stops.
     """
-    with one_line_errors():
+    with one_line_errors(), ExitStack() as until_the_end:
         check_installed("the service", *NEEDS, extra="service")
         from tensorbandits.service.run import run
-        from tensorbandits.service.settings import Settings
+        from tensorbandits.service.settings import PREFIX, Settings
 
+        if demo and store is None and not os.environ.get(f"{PREFIX}STORE"):
+            folder = until_the_end.enter_context(TemporaryDirectory(prefix="tensorbandits-demo-"))
+            store = f"{folder}/demo.db"
         place = {"store": store, "host": host, "port": port, "workers": workers}
         settings = Settings.read(None, **place, log_level=log_level, log_format=log_format, demo=demo or None)
         run(settings, lambda: _greet(settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,27 @@ def make() -> FastAPI:
     return create_app(Settings.read())
 
 
+def _check_free(host: str, port: int) -> None:
+    """Refuse an address at which nobody can listen, or somebody does already."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except OSError as error:
+        raise ValueError(
+            f"nobody can listen at {host}, port {port} ({error.strerror}); stop what listens there, or give another "
+            "with --port or --host"
+        ) from None
+
+
 def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     """Serve until stopped. ``ready`` is called before it begins, when nothing can go wrong any more."""
     import uvicorn
 
     with Store.open(settings.store) as store:  # which makes its tables, or says why it cannot
         check_exposed(settings.host, bool(store.keys()))
+    _check_free(settings.host, settings.port)
     os.environ.update(settings.environment())
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
