@@ -307,6 +307,15 @@ def test_requests_are_counted_by_template_and_status(place, key):
     assert "made/up" not in text
 
 
+def test_what_is_refused_is_counted_by_template_too(place, key):
+    answer = place.call("POST", ASK, json=GOOD)
+    assert "Authorization: Bearer tb_..;" in answer.json()["error"]["message"], "which is no secret"
+    assert "of the form tb_ID_SECRET;" in place.call("POST", ASK, "wrong", json=GOOD).json()["error"]["message"]
+    series = 'tensorbandits_request_seconds_count{method="POST",route="/v1/bandits/{name}/ask",status="401"} 2.0'
+    assert series in place.metrics.text().decode()
+    assert place.log()[-1]["route"] == "/v1/bandits/{name}/ask"
+
+
 def test_odd_methods_make_no_new_series():
     metrics = Metrics()
     for number in range(50):

@@ -48,6 +48,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "import_log": "a",
     "fold": "a",
     "view": "ra",
+    "history": "ra",
     "list_keys": "a",
     "create_key": "a",
     "revoke_key": "a",

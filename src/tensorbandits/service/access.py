@@ -6,6 +6,7 @@ it, and the documentation prints it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,6 +107,20 @@ def may(grant: Grant | None, what: str, bandit: str | None = None) -> bool:
     if grant.bandits is None:
         return True
     return access.limited and (bandit in grant.bandits if "{name}" in access.path else bandit is None)
+
+
+_PATHS = [
+    (access.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", access.path)), name) for name, access in ACCESS.items()
+]
+
+
+def named(method: str, path: str) -> str | None:
+    """Return the name of the route that a request would have come to, if it was refused before.
+
+    >>> named("POST", "/v1/bandits/shop/ask"), named("GET", "/elsewhere")
+    ('ask', None)
+    """
+    return next((name for verb, pattern, name in _PATHS if verb == method and pattern.fullmatch(path)), None)
 
 
 def table() -> list[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorbandits.service import errors, logs
-from tensorbandits.service.access import ACCESS, EVERYBODY
+from tensorbandits.service.access import ACCESS, EVERYBODY, named
 from tensorbandits.service.errors import Problem
 from tensorbandits.service.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.limits import Buckets, whose
@@ -128,7 +128,7 @@ class Guard:
 
     def _note(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         """Count the request, and write it down."""
-        route = getattr(scope.get("route"), "name", None)
+        route = scope["route"].name if "route" in scope else named(scope["method"], scope["path"])
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(scope["method"], template, status, seconds)
