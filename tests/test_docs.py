@@ -198,3 +198,10 @@ def test_the_reference_of_the_command_line_is_up_to_date():
     assert written == module.reference(), "run: python docs/command_line.py"
     for command in application().registered_commands:
         assert f"## {command.name}\n" in written
+
+
+def test_the_reference_of_the_service_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("http_api", DOCS / "http_api.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: python docs/http_api.py"
