@@ -21,7 +21,7 @@ Url = Annotated[str | None, typer.Option("--store", help="The store: a file, or 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (backup, restore, replay, fold):
-        app.command()(command)
+        app.command(name=command.__name__)(command)
 
 
 def backup(
