@@ -23,6 +23,7 @@ from benchmarks import (
     calibration,
     change,
     claims,
+    durability,
     evaluation,
     exploration,
     feedback,
@@ -55,6 +56,7 @@ SUITES: dict[str, ModuleType] = {
         application,
         change,
         studies,
+        durability,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -66,6 +68,7 @@ WHEN_NAMED = (
     feedback,
     application,
     change,
+    durability,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -120,8 +123,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration, evaluation, feedback, application and change run only when named, the
-    first three for hours.
+    The suites beds, exploration, calibration, evaluation, feedback, application, change and durability run only when
+    named, the first three for hours.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
