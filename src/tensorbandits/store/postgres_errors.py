@@ -48,9 +48,7 @@ def explain(error: Exception, url: str, committing: bool) -> Exception:
     code = getattr(error, "sqlstate", None) or ""
     said = _words(error)
     if isinstance(error, psycopg.IntegrityError):
-        return ConflictError(
-            f"a number, an idempotency key or an id is in use already; nothing was written ({said})"
-        )
+        return ConflictError(f"a number, an idempotency key or an id is in use already; nothing was written ({said})")
     if code in _CODES:
         kind, words = _CODES[code]
         return kind(f"{words.format(url=url)} ({said})")

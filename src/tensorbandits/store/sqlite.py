@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,11 @@ from tensorbandits.store.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from tensorbandits.store.queue import LONGEST_PAUSE, Queue
 
+_SHORTEST_PAUSE = 0.0001  # seconds between tries for the turn; SQLite's own pauses grow to a tenth of a second
 _POLL = 0.02  # seconds between looks for what others wrote
-_LONGEST_PAUSE = 0.004  # seconds between tries for the turn; SQLite's own pauses grow to a tenth of a second
+_CHECKPOINT = 4000  # pages of the write-ahead log; each is a pause for some turn, and a longer log repeats pages more
 
 
 class SQLite(Backend):
@@ -51,6 +52,7 @@ class SQLite(Backend):
         event.listen(self.engine, "do_connect", self.refuse_closed)
         event.listen(self.engine, "connect", self._configure)
         self._mine = threading.Lock()  # which thread has the writer
+        self._queue = Queue(Path(f"{self.path}-queue"))
         self._connection: Connection | None = None
         self._seen = -1  # the version of the data that wait saw last
 
@@ -58,7 +60,8 @@ class SQLite(Backend):
         """Set up a new connection."""
         driver.isolation_level = None  # transactions begin where we say
         driver.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
-        mode = _patiently(lambda: driver.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        end = time.monotonic() + PATIENCE
+        mode = _patiently(lambda: driver.execute("PRAGMA journal_mode = WAL").fetchone()[0], end)
         if mode != "wal":
             raise StoreError(
                 f"{self.url} cannot keep a write-ahead log (its journal mode stays {mode!r}); put it on a local disk"
@@ -66,6 +69,7 @@ class SQLite(Backend):
         driver.execute(f"PRAGMA synchronous = {'OFF' if self._directory else 'FULL'}")
         driver.execute("PRAGMA fullfsync = ON")  # macOS; nothing elsewhere
         driver.execute("PRAGMA foreign_keys = ON")
+        driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
 
     @contextmanager
     def writing(self, bandits: Sequence[int] = ()) -> Iterator[Session]:
@@ -98,7 +102,9 @@ class SQLite(Backend):
             with self.explained():
                 connection = self._writer()
                 driver = _driver(connection)
-                _patiently(lambda: driver.execute("BEGIN IMMEDIATE"))
+                end = time.monotonic() + PATIENCE
+                with self._queue.head(end):
+                    _patiently(lambda: driver.execute("BEGIN IMMEDIATE"), end)
             try:
                 with connection.begin(), self.explained():
                     yield connection
@@ -114,6 +120,7 @@ class SQLite(Backend):
         """Return the connection that writes. It is one, so that its data version tells what others wrote."""
         if self._connection is None:
             self._connection = self.engine.connect()
+            _driver(self._connection).execute("PRAGMA busy_timeout = 0")  # we wait ourselves, with shorter pauses
             self._seen = -1
         return self._connection
 
@@ -191,6 +198,7 @@ class SQLite(Backend):
                 self._connection.close()
                 self._connection = None
             super().close()
+            self._queue.close()
             if self._directory is not None:
                 self._directory.cleanup()
 
@@ -206,17 +214,17 @@ def _among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
 
 
-def _patiently(attempt: Any) -> Any:
-    """Return what an attempt returns; while another process holds the database try again, for some time."""
-    end, pause = time.monotonic() + PATIENCE, 0.0001
+def _patiently(attempt: Callable[[], Any], end: float) -> Any:
+    """Return what an attempt returns; while another process holds the database try again, until a time."""
+    pause = _SHORTEST_PAUSE
     while True:
         try:
             return attempt()
         except sqlite3.OperationalError as error:
             if "BUSY" not in error.sqlite_errorname or time.monotonic() > end:
                 raise
-        time.sleep(pause * (0.5 + random.random()))
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        time.sleep(pause)
+        pause = min(1.5 * pause, LONGEST_PAUSE)
 
 
 def _check_place(path: Path) -> None:
