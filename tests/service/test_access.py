@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 
 import httpx
 import pytest
@@ -15,7 +16,6 @@ from tensorbandits.store import Store
 LIMITED = tuple(f"{role} of shop" for role in ROLES)
 CALLERS = ("nobody", *ROLES, *LIMITED)
 BANDITS = ("shop", "news")  # both there; the limited keys are for one
-FILLED = {"{id}": "x", "{what}": "none", "{file}": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,7 @@ def bearer(token):
 
 async def send(web, what, token, bandit):
     access = ACCESS[what]
-    path = access.path.replace("{name}", bandit)
-    for part, text in FILLED.items():
-        path = path.replace(part, text)
+    path = re.sub(r"\{[^}]+\}", "none", access.path.replace("{name}", bandit))
     body = {"json": {}} if access.method in ("POST", "PATCH") else {}
     response = await web.request(access.method, path, headers=bearer(token), **body)
     return response.status_code, "" if response.is_success else response.json()["error"]["code"]

@@ -1,5 +1,6 @@
 """Files that others run the service with: as far as they can be checked without running them."""
 
+import importlib.util
 import json
 import re
 import shlex
@@ -196,3 +197,21 @@ def test_the_proxy_file_is_whole():
     assert "X-Forwarded-For $remote_addr;" in text
     for pattern in re.findall(r"location ~ (\S+) \{", text):
         assert any(re.search(pattern, access.path.replace("{name}", "shop")) for access in ACCESS.values())
+
+
+def test_tables_of_the_pages_are_up_to_date():
+    spec = importlib.util.spec_from_file_location("service_tables", ROOT / "docs" / "service_tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    for page in tables.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text == tables.written(text), "run: python docs/service_tables.py"
+    text = "".join(page.read_text(encoding="utf-8") for page in tables.PAGES)
+    assert all(f"<!-- {name} -->" in text for name in ("access", "settings", "errors"))
+
+
+def test_the_page_says_what_to_do_at_each_alert():
+    page = (ROOT / "docs" / "how-to" / "operate-the-service.md").read_text(encoding="utf-8")
+    rules = yaml.safe_load(read("alerts.yaml"))["groups"][0]["rules"]
+    assert re.findall(r"^\| (Tensorbandits\w+) \|", page, flags=re.MULTILINE) == [rule["alert"] for rule in rules]
+    assert named(page) <= {re.sub(r"_(bucket|count|sum)$", "", name) for name in metrics()}

@@ -109,9 +109,12 @@ def may(grant: Grant | None, what: str, bandit: str | None = None) -> bool:
     return access.limited and (bandit in grant.bandits if "{name}" in access.path else bandit is None)
 
 
-_PATHS = [
-    (access.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", access.path)), name) for name, access in ACCESS.items()
-]
+def _pattern(path: str) -> re.Pattern[str]:
+    """The paths that a template stands for; ``{id:path}`` takes slashes too."""
+    return re.compile(re.sub(r"\{\w+\}", "[^/]+", re.sub(r"\{\w+:path\}", ".+", path)))
+
+
+_PATHS = [(access.method, _pattern(access.path), name) for name, access in ACCESS.items()]
 
 
 def named(method: str, path: str) -> str | None:
@@ -133,5 +136,5 @@ def table() -> list[tuple[str, str, str]]:
     for access in ACCESS.values():
         roles = ", ".join(role for role in ROLES if role in access.roles) or "no key needed"
         limited = "" if not access.roles else "for its bandits" if access.limited else "no"
-        rows.append((f"{access.method} {access.path}", roles, limited))
+        rows.append((f"{access.method} {access.path.replace(':path', '')}", roles, limited))
     return rows

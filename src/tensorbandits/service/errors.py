@@ -88,7 +88,7 @@ class Problem(Exception):  # noqa: N818  # it is an answer
 
 def unknown_bandit(name: str) -> Problem:
     """Return the answer for a bandit that is not there, or that the caller's key is not for: the same for both."""
-    return Problem("unknown_bandit", f"there is no bandit {short(name)}; GET /v1/bandits lists those there are")
+    return Problem("unknown_bandit", f"no bandit has the name {name[:200]!r}; GET /v1/bandits lists those there are")
 
 
 class ErrorDetail(BaseModel):
