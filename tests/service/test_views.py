@@ -209,6 +209,8 @@ def test_traffic_shares_add_up_to_one():
     assert np.sum(found["shares"], axis=0) == pytest.approx(np.ones(len(found["start"])))
     assert sum(found["totals"]) == pytest.approx(1.0)
     assert view(hosted(played()), "traffic", {"mode": "segment"})["mode"] == "segment"
+    assert view(hosted(played(holdout=0.3)), "traffic")["side"] == "policy"
+    assert view(hosted(played(holdout=0.999, rounds=60)), "traffic")["side"] == "holdout"  # as an apprentice has it
 
 
 def test_heat_map_is_the_table_of_beliefs():
@@ -280,7 +282,7 @@ def test_events_and_decisions_have_labels():
     )
     assert found["LevelAdded"]["words"] == "offer: 2024-02-29"
     assert found["RuleChanged"]["words"] == "taken back: where a is <b>, only: c d, e"
-    assert len(view(one, "events", {"count": "2"})["events"]) == 2
+    assert [event["kind"] for event in view(one, "events", {"count": "2"})["events"]] == ["Imported", "RuleChanged"]
     waiting = view(one, "decisions")
     assert [row["age"] for row in waiting["oldest"]] == [60.0, None]
     assert not waiting["oldest"][1]["active"]

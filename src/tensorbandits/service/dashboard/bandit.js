@@ -58,6 +58,7 @@ export function bandit(main, { name, tab, who, failed }) {
     event.preventDefault();
     const next = tabs.at(to % tabs.length);
     next.focus();
+    openTab(next.id.slice(4)); // at once, as the next key may leave the list
     go(next.id.slice(4));
   });
 

@@ -34,7 +34,7 @@ export function colours() {
 export const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 export const narrow = () => window.innerWidth < 640;
-export const ticks = (labels) => labels.map((label) => escaped(cut(label, narrow() ? 14 : 28)));
+export const ticks = (labels, longest = narrow() ? 14 : 28) => labels.map((label) => escaped(cut(label, longest)));
 
 /** A colour with less strength, for bands. */
 export function light(colour, strength) {
@@ -111,30 +111,34 @@ export class Figure {
   }
 }
 
-/** Numbers with their bounds, one row for each, the first at the top. Rows are { text, hover, mean, low, high, hollow }. */
-export function whiskers(rows, colour, kindFormat, title, more = {}) {
+/**
+ * Numbers with their bounds, one row for each, the first at the top.
+ * Rows are { text, hover, mean, low, high, hollow, colour }; a text in parts has one of them per line where room is scarce.
+ */
+export function whiskers(rows, usual, kindFormat, title, more = {}) {
   const at = rows.map((_, index) => index);
   const hover = rows.map((row) => row.hover);
-  const lines = { x: [], y: [] };
-  rows.forEach((row, index) => {
-    lines.x.push(row.low, row.high, null);
-    lines.y.push(index, index, null);
-  });
+  const colour = rows.map((row) => row.colour ?? usual);
+  const parts = narrow() ? Math.max(1, ...rows.map((row) => (Array.isArray(row.text) ? row.text.length : 1))) : 1;
+  const label = (text) => (parts > 1 ? ticks(text, 20).join("<br>") : ticks([[text].flat().join(" · ")])[0]);
+  const lines = rows.map((row, index) => ({
+    type: "scatter", mode: "lines", x: [row.low, row.high], y: [index, index], line: { color: light(colour[index], 0.55), width: 5 }, hoverinfo: "skip",
+  }));
   const ends = rows.flatMap((row) => [row.low, row.high, row.mean]).filter((value) => value !== null);
   const room = 0.04 * (Math.max(...ends) - Math.min(...ends));
   return {
     data: [
-      { type: "scatter", mode: "lines", x: lines.x, y: lines.y, line: { color: light(colour, 0.55), width: 5 }, hoverinfo: "skip" },
+      ...lines,
       {
         type: "scatter", mode: "markers", x: rows.map((row) => row.mean), y: at, text: hover, hoverinfo: "text",
-        marker: { size: 10, color: rows.map((row) => (row.hollow ? colours().ground : colour)), line: { color: colour, width: 2 } },
+        marker: { size: 10, color: rows.map((row, index) => (row.hollow ? colours().ground : colour[index])), line: { color: colour, width: 2 } },
       },
     ],
     layout: {
       xaxis: axis({ title, tickformat: kindFormat, zeroline: false, range: ends.length ? [Math.min(...ends) - room, Math.max(...ends) + room] : undefined, nticks: narrow() ? 4 : 8 }),
-      yaxis: axis({ tickvals: at, ticktext: ticks(rows.map((row) => row.text)), range: [rows.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { color: colours().text, size: 12 } }),
+      yaxis: axis({ tickvals: at, ticktext: rows.map((row) => label(row.text)), range: [rows.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { color: colours().text, size: 12 } }),
       ...more,
     },
-    height: Math.max(90, 26 * rows.length + 70),
+    height: Math.max(90, (parts > 1 ? 16 * parts + 8 : 26) * rows.length + 70),
   };
 }

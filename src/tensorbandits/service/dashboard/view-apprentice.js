@@ -1,7 +1,7 @@
 // What would have happened, had the bandit decided in the place of the caller's rule.
 
 import * as api from "./api.js";
-import { axis, colours, Figure, rateFormat, whiskers } from "./charts.js";
+import { colours, Figure, rateFormat, whiskers } from "./charts.js";
 import { curl } from "./curl.js";
 import { command, h } from "./dom.js";
 import * as f from "./format.js";
@@ -81,14 +81,14 @@ export function apprentice({ name, who, space, again, overview }) {
 function draw(found) {
   const c = colours();
   const write = (value) => f.reward(value, found.kind);
-  const rows = [["Your rule (played)", found.rule], ["The bandit (would have)", found.bandit]].map(([text, one]) => ({ text, mean: one.mean, low: one.low, high: one.high, hover: `${text}: ${write(one.mean)}<br>95 %: ${f.between(one.low, one.high, write)}` }));
-  const made = whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", "mean reward of a decision, 95 % intervals");
-  made.data[1].marker.color = [c.holdout, c.policy];
-  made.data[1].marker.line.color = [c.holdout, c.policy];
+  const sides = [["Your rule", found.rule, c.holdout], ["The bandit", found.bandit, c.policy]];
+  const rows = sides.map(([text, one, colour]) => ({ text, colour, mean: one.mean, low: one.low, high: one.high, hover: `${text}: ${write(one.mean)}<br>95 %: ${f.between(one.low, one.high, write)}` }));
+  const made = whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", "mean reward, 95 % intervals");
+  const xaxis = found.rule.low >= 0 ? { ...made.layout.xaxis, range: undefined, rangemode: "tozero" } : made.layout.xaxis;
   return {
-    ...made, height: 170,
-    layout: { ...made.layout, xaxis: axis({ ...made.layout.xaxis, title: "mean reward of a decision, 95 % intervals" }) },
-    sentence: `Your rule earned ${write(found.rule.mean)} per decision; the bandit would have earned ${write(found.bandit.mean)} (doubly robust: what it expects, corrected by what was seen).`,
+    ...made, height: 160,
+    layout: { ...made.layout, xaxis },
+    sentence: `Your rule, which was played, earned ${write(found.rule.mean)} per decision; the bandit would have earned ${write(found.bandit.mean)} (doubly robust: what it expects, corrected by what was seen).`,
     table: { columns: [{ title: "who" }, { title: "mean reward", number: true }, { title: "95 % interval", number: true }], rows: rows.map((row) => [row.text, write(row.mean), f.between(row.low, row.high, write)]) },
   };
 }

@@ -27,7 +27,7 @@ function draw(found, given) {
   const c = colours();
   const write = (value) => f.reward(value, found.kind);
   const rows = found.arms.map((one) => ({
-    text: one.labels.join(" · "), mean: one.estimate, low: one.low, high: one.high,
+    text: one.labels, mean: one.estimate, low: one.low, high: one.high,
     hover: `${one.labels.map((text, at) => `${escaped(found.modes[at])}: ${escaped(text)}`).join("<br>")}<br>${write(one.estimate)}, ${f.share(found.level)}: ${f.between(one.low, one.high, write)}<br>${f.count(one.rewards)} rewards so far`,
   }));
   const where = given.map((one) => `${one.mode} = ${one.levels[found.context[one.mode]]}`).join(", ");

@@ -35,7 +35,7 @@ function draw(found) {
     data: [{ type: "bar", x: shown.map((_, at) => at), y: shown.map((one) => one.count), marker: { color: colours().policy }, text: shown.map((one) => `${name(one)}: ${f.count(one.count)} rewards`), hoverinfo: "text", textposition: "none" }],
     layout: {
       bargap: 0.15,
-      xaxis: axis({ title: "from decision to reward", tickvals: shown.map((_, at) => at), ticktext: shown.map(name), showgrid: false, tickfont: { color: colours().text, size: 11 } }),
+      xaxis: axis({ title: "from decision to reward", tickvals: shown.map((_, at) => at), ticktext: shown.map(name), showgrid: false, zeroline: false, tickfont: { color: colours().text, size: 11 } }),
       yaxis: axis({ title: "rewards", tickformat: ",d", rangemode: "tozero", nticks: 5 }),
     },
     sentence: `Of the last ${f.count(found.lag.count)} rewards half came within ${f.duration(found.lag.p50)}, 9 of 10 within ${f.duration(found.lag.p90)}, and 99 of 100 within ${f.duration(found.lag.p99)}. Defaults of windows that ended do not count here.`,

@@ -45,8 +45,8 @@ function drawShares(found) {
     }],
     layout: {
       bargap: 0.3,
-      xaxis: axis({ title: "share of what combinations differ by", tickformat: ".0%", rangemode: "tozero", nticks: narrow() ? 4 : 8 }),
-      yaxis: axis({ tickvals: parts.map((_, at) => at), ticktext: ticks(parts.map((one) => one.part)), range: [parts.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { color: c.text, size: 12 } }),
+      xaxis: axis({ title: narrow() ? "share of all differences" : "share of what combinations differ by", tickformat: ".0%", rangemode: "tozero", nticks: narrow() ? 4 : 8 }),
+      yaxis: axis({ tickvals: parts.map((_, at) => at), ticktext: ticks(parts.map((one) => one.part), narrow() ? 22 : 40), range: [parts.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { color: c.text, size: 12 } }),
     },
     sentence: sorted.length ? `Most is due to ${sorted[0].part} (${f.share(sorted[0].share)}); ${f.share(beyond)} is due to modes acting together, beyond what each does by itself.` : "",
     table: { columns: [{ title: "part" }, { title: "share", number: true }, { title: "interval", number: true }], rows: parts.map((one) => [one.part, f.share(one.share, 1), f.between(one.low, one.high, (value) => f.share(value, 1))]) },

@@ -29,6 +29,7 @@ function written(name, value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value;
+  if (name === "process") return String(value);
   if (typeof value === "object") return JSON.stringify(value);
   if (/(seconds|age|uptime)$/.test(name)) return f.duration(value);
   if (/bytes$/.test(name)) return `${f.number(value / 2 ** 20)} MiB`;

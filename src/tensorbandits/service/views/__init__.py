@@ -20,7 +20,7 @@ from tensorbandits.spans import Span
 
 __all__ = ["VIEWS", "Hosted", "Looks", "view"]
 
-_TAIL, _MOST_EVENTS = 50, 500
+_TAIL, _MOST_EVENTS, _EARLIER = 50, 500, 8
 _OLDEST = 20  # open decisions that are listed
 _ARMS, _MOST_ARMS = 15, 100
 
@@ -79,7 +79,7 @@ def _space(hosted: Hosted, params: Params) -> Make:
 
 def _overview(hosted: Hosted, params: Params) -> Make:
     def make() -> dict[str, Any]:
-        last = next(iter(kept.events(hosted.bandit, hosted.tail(1))["events"]), None)
+        last = next(iter(kept.events(hosted.bandit, hosted.tail(1), 1)["events"]), None)
         on = bool(hosted.settings.get("apprentice"))
         return past.overview(hosted.bandit, _wait(hosted), lags=hosted.lags(), last=last) | {"apprentice": on}
 
@@ -120,7 +120,8 @@ def _decisions(hosted: Hosted, params: Params) -> Make:
 
 
 def _drift(hosted: Hosted, params: Params) -> Make:
-    return lambda: believed.drift(hosted.bandit)
+    late = hosted.settings.get("default") is not None
+    return lambda: believed.drift(hosted.bandit, late)
 
 
 def _apprentice(hosted: Hosted, params: Params) -> Make:
@@ -130,7 +131,8 @@ def _apprentice(hosted: Hosted, params: Params) -> Make:
 
 def _events(hosted: Hosted, params: Params) -> Make:
     count = params.count("count", _TAIL, _MOST_EVENTS)
-    return lambda: kept.events(hosted.bandit, hosted.tail(count))
+    looked = max(count, min(_EARLIER * count, _MOST_EVENTS))  # to find the decisions that rewards are of
+    return lambda: kept.events(hosted.bandit, hosted.tail(looked), count)
 
 
 def _health(hosted: Hosted, params: Params) -> Make:

@@ -45,10 +45,10 @@ def space(bandit: Bandit, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def events(bandit: Bandit, tail: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return events, newest first, with the labels of their cells, or of their decisions' if these are among them."""
+def events(bandit: Bandit, tail: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+    """Return the newest events of a tail, so many, with the labels of their cells, or of decisions that it has."""
     cells = {one.get("decision"): one["body"]["cell"] for one in tail if one["kind"] == "Decided"}
-    found = [_event(bandit.space, one, cells.get(one.get("decision"))) for one in tail]
+    found = [_event(bandit.space, one, cells.get(one.get("decision"))) for one in tail[:count]]
     return {"modes": list(bandit.space.modes), "events": found}
 
 

@@ -97,20 +97,20 @@ def reward(bandit: Bandit, wait: Wait) -> dict[str, Any]:
         found[name] = None
         if kept[:, at, 1].any():
             sums = np.add.reduceat(kept[:, at], starts, axis=0)
-            found[name] = {**_places(timeline, starts), "rewards": sums[:, 1], **bounds(sums, kind)}
+            found[name] = {**_places(timeline, starts, ripe), "rewards": sums[:, 1], **bounds(sums, kind)}
     found["uplift"] = None
     if found["policy"] and found["holdout"]:
         starts = _starts(kept[:, 1, 1])
         parts = np.add.reduceat(kept, starts, axis=0)
         told = parts[..., 1].sum(axis=1) > 0
         each, whole = (_difference(some[told], kind) for some in (parts, parts.cumsum(axis=0)))
-        places = {name: values[told] for name, values in _places(timeline, starts).items()}
+        places = {name: values[told] for name, values in _places(timeline, starts, ripe).items()}
         found["uplift"] = {**places, "difference": each, "so_far": whole}
     return found
 
 
 def traffic(bandit: Bandit, mode: str | None = None) -> dict[str, Any]:
-    """Return the share of decisions that each level of a mode had over time, without those of the holdout.
+    """Return the share of decisions that each level of a mode had over time, but for the holdout.
 
     The most frequent levels come by name, and all others together. By default it is the first mode that is decided.
     """
@@ -122,7 +122,8 @@ def traffic(bandit: Bandit, mode: str | None = None) -> dict[str, Any]:
     if not timeline.count:
         return {**found, "start": [], "end": [], "first": [], "shares": [], "totals": []}
     starts = np.arange(0, len(timeline), -(-len(timeline) // _POINTS))
-    counts = timeline.levels(at)[:, 0, 0, : len(labels)]
+    side = int(not timeline.totals[:, 0, 0].any())  # an apprentice decides nothing: what was played is the holdout's
+    counts = timeline.levels(at)[:, side, 0, : len(labels)]
     counts = np.add.reduceat(np.pad(counts, [(0, 0), (0, len(labels) - counts.shape[1])]), starts, axis=0)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
     named = order if len(order) <= _NAMED + 1 else order[:_NAMED]
@@ -136,6 +137,7 @@ def traffic(bandit: Bandit, mode: str | None = None) -> dict[str, Any]:
         **_places(timeline, starts),
         "levels": [{"level": level, "text": texts([labels[level]])[0]} for level in named.tolist()],
         "others": len(rest),
+        "side": SIDES[side],
         "shares": shares,
         "totals": totals,
     }
@@ -186,12 +188,17 @@ def _starts(rewards: Floats) -> NDArray[np.int64]:
     return np.arange(0, len(rewards), -(-len(rewards) // points))
 
 
-def _places(timeline: Timeline, starts: NDArray[np.int64]) -> dict[str, Floats]:
-    """Where points are: their first decision, and when they begin and end."""
-    times = timeline.starts[starts]
-    ends = np.append(times[1:], timeline.last)
+def _places(timeline: Timeline, starts: NDArray[np.int64], ripe: NDArray[np.bool_] | None = None) -> dict[str, Floats]:
+    """Where points are: their first decisions and the next ones', and when they begin and end; cut where means end."""
     first = (starts * timeline.length).astype(float)
-    return {"first": first, "next": np.append(first[1:], timeline.count), "start": times, "end": ends}
+    found = {"first": first, "next": np.append(first[1:], timeline.count)}
+    times = timeline.starts[starts]
+    found |= {"start": times, "end": np.append(times[1:], timeline.last)}
+    edge = None if ripe is None else _edge(timeline, ripe)
+    if edge is not None:
+        found["next"] = np.maximum(np.minimum(found["next"], edge["first"]), first)
+        found["end"] = np.maximum(np.minimum(found["end"], edge["time"]), times)
+    return found
 
 
 def _side(whole: Floats, ripe: Floats, kind: str | None) -> dict[str, Any]:

@@ -1,0 +1,455 @@
+"""The page in a real browser: every view with data, by keyboard and on a phone, nothing from elsewhere, and the key."""
+
+import os
+import re
+import shutil
+
+import httpx
+import pytest
+from tests.service.served import Service, until
+
+_NO_BROWSER = "there is no chromium that playwright could drive; install both, as the command of CI does"
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TABS = ["reward", "traffic", "heat", "effects", "arms", "decisions", "drift", "apprentice", "events", "health"]
+FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 4, "arms": 1, "decisions": 1}
+SCREENS = {"desktop light": (1280, 900, "light"), "phone dark": (360, 740, "dark")}
+STRANGE = {
+    "<b>who</b>": ['<b>&"', "<img src=x onerror=hacked=1>"],
+    "1": ["$a$ %{y}", "</script><script>hacked=1</script>", 7],
+    "0": ["x" * 120, "ü 漢字 🙂"],
+}
+
+
+def refuse(words):
+    if os.environ.get("CI"):
+        pytest.fail(words)
+    pytest.skip(words)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        refuse(_NO_BROWSER)
+    if chromium is None:
+        refuse(_NO_BROWSER)
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
+        yield found
+        found.close()
+
+
+def feed(bandit, rounds=160, rewarded=150, played=None):
+    """Ask and tell, twenty at a time: clicks depend on the last mode."""
+    detail = bandit.detail()
+    modes, context = detail["levels"], detail["context"]
+    last = [mode for mode in modes if mode not in context][-1]
+    for begin in range(0, rounds, 20):
+        numbers = range(begin, min(begin + 20, rounds))
+        labels = [{mode: modes[mode][at % len(modes[mode])]["label"] for mode in context} for at in numbers]
+        requests = [{"context": some, **(played or {})} for some in labels]
+        decisions = bandit.post("/ask-many", {"requests": requests})["decisions"]
+        rewards = []
+        for at, one in zip(numbers, decisions):
+            good = one["arm"][last] == modes[last][0]["label"]
+            if at < rewarded:
+                rewards.append({"id": one["id"], "reward": int(at % 10 < (7 if good else 2))})
+        if rewards:
+            results = bandit.post("/tell-many", {"rewards": rewards})["results"]
+            assert all("error" not in answer for answer in results)
+
+
+@pytest.fixture(scope="module")
+def served(service):
+    feed(service.create("campaign", reward="bernoulli", holdout=0.3))
+    arm = {"played": {"offer": "a", "channel": "mail"}, "propensity": 0.5}
+    feed(service.create("watching", reward="bernoulli", apprentice=True), played=arm)
+    feed(service.create("strange", STRANGE, context=["<b>who</b>"], reward="bernoulli", holdout=0.3))
+    service.create("empty", reward="bernoulli")
+    return service
+
+
+class Page:
+    """A page, with everything that it did which it should not have."""
+
+    def __init__(self, context, url):
+        self.tab, self.url, self.wrong, self.asked = context.new_page(), url, [], []
+        self.going, self.twice = {}, []
+        self.tab.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.tab.on("request", self._request)
+        self.tab.on("requestfinished", self._ended)
+        self.tab.on("requestfailed", self._ended)
+        self.tab.on(
+            "response", lambda answer: answer.status >= 400 and self.wrong.append(f"{answer.status} {answer.url}")
+        )
+
+    def _request(self, request):
+        self.asked.append(request.url)
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.wrong.append(f"a request to {request.url}")
+        if "/view/" in request.url:
+            what = request.url.split("?")[0]
+            self.going[what] = self.going.get(what, 0) + 1
+            if self.going[what] > 1:
+                self.twice.append(what)
+
+    def _ended(self, request):
+        if "/view/" in request.url:
+            what = request.url.split("?")[0]
+            self.going[what] = self.going.get(what, 1) - 1
+
+    def open(self, place=""):
+        self.tab.goto(f"{self.url}/#/{place}")
+        return self.tab
+
+    def drawn(self, figures=1):
+        """Wait until so many charts are there."""
+        charts = "#panel figure:not([hidden]) .chart svg.main-svg:first-of-type"
+        self.tab.wait_for_function(f"() => document.querySelectorAll('{charts}').length >= {figures}", timeout=60_000)
+
+    def text(self, where="main"):
+        return self.tab.inner_text(where)
+
+    def says(self, words, where="#panel"):
+        """Wait until something is read there, also in charts."""
+        try:
+            read = (
+                "([where, words]) => [...document.querySelectorAll(where)].some(one => one.textContent.includes(words))"
+            )
+            self.tab.wait_for_function(read, arg=[where, words])
+        except Exception as error:
+            raise AssertionError(f"{words!r} is not in {self.tab.text_content('main')!r}") from error
+
+
+@pytest.fixture
+def visit(browser):
+    contexts = []
+
+    def visit(url, screen="desktop light", **options):
+        width, height, scheme = SCREENS[screen]
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        return Page(context, url)
+
+    yield visit
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_view_is_drawn(served, visit, screen):
+    page = visit(served.url, screen)
+    for tab in TABS:
+        page.open(f"campaign/{tab}")
+        page.tab.wait_for_selector(f"#tab-{tab}[aria-selected=true]")
+        if tab in FIGURES:
+            page.drawn(FIGURES[tab])
+        page.tab.wait_for_function("() => document.querySelector('#panel').innerText.length > 60")
+        too_wide = page.tab.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+        assert too_wide <= 0, f"{tab} is {too_wide} px too wide for the {screen}"
+        assert "NaN" not in page.text()
+        assert "undefined" not in page.text()
+    assert page.wrong == []
+
+
+def test_views_say_what_they_show(served, visit):
+    page = visit(served.url)
+    words = {
+        "reward": ["Mean reward over time", "bandit", "holdout", "Uplift over the holdout"],
+        "traffic": ["Traffic by offer", "share of decisions"],
+        "heat": ["Estimated mean reward", "Highest", "Widths of 90"],
+        "effects": ["What matters", "offer × channel", "segment (given)"],
+        "arms": ["Best arms for segment = new", "Best now"],
+        "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
+        "drift": ["moved", "Structure"],
+        "apprentice": ["The bandit decides", "curl -X PATCH"],
+        "events": ["decided", "rewarded", "probability"],
+        "health": ["Ready to decide", "store"],
+    }
+    for tab, expected in words.items():
+        page.open(f"campaign/{tab}")
+        for some in expected:
+            page.says(some)
+    assert "160" in page.text(".tiles")
+    assert page.wrong == []
+
+
+def test_the_list_has_a_card_for_each_bandit(served, visit):
+    page = visit(served.url, "phone dark")
+    page.open()
+    page.tab.wait_for_function("() => document.querySelectorAll('.card.bandit').length >= 4")
+    card = page.tab.locator(".card.bandit", has_text="campaign")
+    card.locator(".spark svg path").wait_for(state="attached")
+    assert "160" in card.inner_text()
+    until(lambda: "%" in card.inner_text())
+    card.locator("a").click()
+    page.tab.wait_for_selector("h1:has-text('campaign')")
+    page.drawn()
+    page.tab.get_by_text("All bandits").click()
+    page.tab.wait_for_selector("h1:has-text('Bandits')")
+    assert page.wrong == []
+
+
+def test_labels_are_shown_as_they_are(served, visit):
+    page = visit(served.url)
+    for tab, figures in FIGURES.items():
+        page.open(f"strange/{tab}")
+        page.drawn(figures)
+    page.open("strange/arms")
+    page.tab.wait_for_selector("select")
+    assert page.tab.locator("select option").all_inner_texts() == STRANGE["<b>who</b>"]
+    page.tab.locator("select").select_option("1")
+    page.tab.wait_for_selector("h3:has-text('<b>who</b> = <img src=x onerror=hacked=1>')")
+    page.says("$a$ %{y}", ".chart")
+    page.open("strange/events")
+    page.tab.wait_for_selector("td:has-text('<img src=x onerror=hacked=1>')")
+    assert page.tab.locator("img").count() == 1  # the sign of the page
+    assert page.tab.evaluate("() => window.hacked") is None
+    assert page.wrong == []
+
+
+def test_before_decisions_the_page_says_how_to_ask(served, visit):
+    page = visit(served.url)
+    page.open("empty")
+    page.tab.wait_for_selector("text=No decisions yet")
+    line = page.tab.locator("pre").first.inner_text()
+    assert f"'{served.url}/v1/bandits/empty/ask'" in line
+    body = re.search(r"-d '(.*)'", line)[1]
+    answer = served.http.post("/v1/bandits/empty/ask", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200
+    page.tab.wait_for_selector("text=No rewards to draw yet")  # it is seen without a reload
+    assert page.wrong == []
+
+
+def test_numbers_move_while_one_looks(served, visit):
+    bandit = served.create(reward="bernoulli")
+    feed(bandit, 30, 20)
+    page = visit(served.url)
+    page.open(f"{bandit.name}/events")
+    page.tab.wait_for_selector(".tiles:has-text('30')")
+    feed(bandit, 45, 45)
+    page.tab.wait_for_selector(".tiles:has-text('75')")
+    feed(bandit, 25, 25)
+    page.tab.wait_for_selector(".tiles:has-text('100')")
+    assert page.wrong == []
+    assert page.twice == []
+
+
+def test_a_page_that_is_not_seen_asks_nothing(served, visit):
+    page = visit(served.url)
+    page.open("campaign/events")
+    page.tab.wait_for_selector("td")
+    hide = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true}); "
+    hide += "document.dispatchEvent(new Event('visibilitychange')); }"
+    page.tab.evaluate(hide, True)
+    page.tab.wait_for_timeout(500)  # what is under way comes to its end
+    page.asked.clear()
+    page.tab.wait_for_timeout(5000)
+    assert page.asked == []
+    page.tab.evaluate(hide, False)
+    until(lambda: page.tab.wait_for_timeout(50) or len(page.asked) >= 2)
+
+
+def test_trouble_is_said_and_goes_away(served, visit):
+    page = visit(served.url)
+    page.open("campaign/reward")
+    page.drawn(2)
+    full = '{"error": {"code": "unavailable", "message": "The disk is full.", "request": "r-17"}}'
+    page.tab.route("**/view/**", lambda route: route.fulfill(status=503, content_type="application/json", body=full))
+    page.tab.wait_for_selector("#trouble:has-text('The disk is full. (request r-17) Trying again in')")
+    page.tab.unroute("**/view/**")
+    page.tab.route("**/view/**", lambda route: route.abort())
+    page.tab.wait_for_selector("#trouble:has-text('cannot be reached')")
+    page.tab.unroute("**/view/**")
+    page.tab.wait_for_selector("#trouble", state="hidden")
+    page.open("nothing")
+    page.tab.wait_for_selector("#trouble:has-text('nothing')")
+
+
+def test_everything_can_be_reached_by_keyboard(served, visit):
+    page = visit(served.url)
+    page.open("campaign/reward")
+    page.drawn(2)
+    page.tab.evaluate("() => document.activeElement.blur()")
+    page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate("() => document.activeElement.textContent") == "Skip to the content"
+    page.tab.keyboard.press("Enter")
+    assert page.tab.evaluate("() => document.activeElement.id") == "main"
+    page.tab.keyboard.press("Tab")  # all bandits
+    page.tab.keyboard.press("Tab")
+    focused = "() => document.activeElement.id"
+    assert page.tab.evaluate(focused) == "tab-reward"
+    outline = "() => getComputedStyle(document.activeElement).outlineStyle"
+    assert page.tab.evaluate(outline) == "solid"
+    for key, tab in [("ArrowRight", "traffic"), ("End", "health"), ("ArrowRight", "reward"), ("ArrowLeft", "health")]:
+        page.tab.keyboard.press(key)
+        assert page.tab.evaluate(focused) == f"tab-{tab}"
+        page.tab.wait_for_selector(f"#tab-{tab}[aria-selected=true]")
+    page.tab.keyboard.press("Home")
+    page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate(focused) == "panel"
+    tabs = page.tab.locator("[role=tab]")
+    assert sum(tabs.nth(at).get_attribute("tabindex") == "0" for at in range(tabs.count())) == 1
+    assert page.tab.locator("[role=tabpanel]").get_attribute("aria-labelledby") == "tab-reward"
+    assert page.wrong == []
+
+
+def test_colours_follow_the_system_and_the_switch(served, visit):
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    page = visit(served.url, "phone dark")
+    page.open("campaign")
+    dark = page.tab.evaluate(ground)
+    page.tab.get_by_role("button", name="Use light colours").click()
+    light = page.tab.evaluate(ground)
+    assert dark != light
+    page.tab.reload()
+    page.tab.get_by_role("button", name="Use dark colours").wait_for()
+    assert page.tab.evaluate(ground) == light
+    other = visit(served.url)
+    other.open()
+    other.tab.get_by_role("button", name="Use dark colours").wait_for()
+    assert other.tab.evaluate(ground) == light
+    assert page.wrong == other.wrong == []
+
+
+def test_choosing_other_modes_and_contexts(served, visit):
+    page = visit(served.url)
+    page.open("campaign/heat")
+    page.drawn(2)
+    page.tab.get_by_label("Rows").select_option("segment")
+    page.says("segment", ".chart")
+    page.tab.locator("label", has_text="averaged over").locator("select").select_option("2")
+    page.tab.wait_for_selector("text=offer = c")
+    page.tab.locator("label", has_text="averaged over").locator("select").select_option("")
+    page.tab.wait_for_selector("text=averaged over offer")
+    page.open("campaign/traffic")
+    page.tab.get_by_label("Mode").select_option("channel")
+    page.tab.wait_for_selector("h3:has-text('Traffic by channel')")
+    page.tab.get_by_label("Along").select_option("decisions")
+    page.tab.get_by_text("Numbers as a table").click()
+    page.tab.wait_for_selector("figure table td:has-text('mail')")
+    assert page.wrong == []
+
+
+def test_an_apprentice_is_switched_on(served, visit):
+    arm = {"played": {"offer": "a", "channel": "mail"}, "propensity": 0.5}
+    bandit = served.create(reward="bernoulli", apprentice=True)
+    page = visit(served.url)
+    page.open(f"{bandit.name}/apprentice")
+    page.tab.wait_for_selector("text=The bandit watches")
+    feed(bandit, 60, 50, played=arm)
+    page.drawn()
+    page.tab.wait_for_selector("text=What would have happened")
+    assert "Your rule, which was played, earned" in page.text("#panel")
+    page.tab.get_by_role("button", name="Switch the bandit on …").click()
+    page.tab.get_by_role("button", name="Switch it on", exact=True).click()
+    page.tab.wait_for_selector("text=The bandit decides")
+    assert not bandit.detail()["apprentice"]
+    assert page.wrong == []
+
+
+def test_the_key_is_needed_where_there_are_keys(tmp_path, visit):
+    with Service(tmp_path / "keys.db") as service:
+        service.create("campaign", reward="bernoulli")
+        feed(service.bandit("campaign"), 20, 15)
+        admin = made_key(service, "admin", {})
+        read, decide = (made_key(service, role, bearer(admin)) for role in ("read", "decide"))
+        page = visit(service.url)
+        page.open("campaign")
+        page.tab.wait_for_selector("text=API key")
+        assert not any("/view/" in url or url.endswith("/v1/bandits") for url in page.asked)
+        assert "campaign" not in page.text()
+        page.tab.get_by_label("API key").fill("tb_wrong_key")
+        page.tab.keyboard.press("Enter")
+        page.tab.wait_for_selector("text=This key is not known")
+        page.tab.get_by_label("API key").fill(read)
+        page.tab.get_by_role("button", name="Sign in").click()
+        page.tab.wait_for_selector("h1:has-text('campaign')")
+        page.drawn()
+        assert page.tab.evaluate("() => Object.values(sessionStorage)") == [read]
+        assert page.tab.evaluate("() => Object.values(localStorage)") == []
+        assert not any(read in url for url in page.asked)
+        page.tab.reload()
+        page.drawn()
+        page.open("campaign/apprentice")
+        page.tab.wait_for_selector("text=Bearer $KEY")
+        service.http.delete(f"/v1/keys/{read.split('_')[1]}", headers=bearer(admin)).raise_for_status()
+        page.tab.wait_for_selector("text=was revoked")  # while it is looked at
+        page.tab.get_by_label("API key").fill(decide)
+        page.tab.keyboard.press("Enter")
+        page.tab.wait_for_selector("#trouble:has-text('role')")
+        page.tab.get_by_role("button", name="Sign out").click()
+        page.tab.wait_for_selector("text=API key")
+        assert page.tab.evaluate("() => Object.values(sessionStorage)") == []
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+def made_key(service, role, headers):
+    answer = service.http.post("/v1/keys", json={"name": role, "role": role}, headers=headers)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["key"]
+
+
+def test_files_come_with_headers_that_keep_the_page_to_itself(service):
+    answer = service.http.get("/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]  # so that no script is inline
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "<script>" not in answer.text
+    assert "onclick" not in answer.text
+    assert "style=" not in answer.text
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text)
+    kinds = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+    for path in [*named, "/static/plotly.min.js", "/static/charts.js"]:
+        answer = service.http.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == kinds[path[path.rindex(".") :]]
+        again = service.http.get(path, headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == answer.headers["etag"]
+
+
+def test_scripts_come_compressed_to_those_who_take_it(service):
+    packed = service.http.get("/static/plotly.min.js", headers={"Accept-Encoding": "gzip"})
+    plain = service.http.get("/static/plotly.min.js", headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) < 0.4 * len(plain.content)
+    head = httpx.head(f"{service.url}/static/plotly.min.js", headers={"Accept-Encoding": "gzip"})
+    assert head.headers["content-length"] == packed.headers["content-length"]
+
+
+@pytest.mark.parametrize("file", ["nothing.js", "..%2Fapp.py", "%2e%2e%2fapp.py", "pages.py", "", "sub/file.js", "%00"])
+def test_no_other_files_are_served(service, file):
+    answer = service.http.get(f"/static/{file}")
+    assert answer.status_code == 404
+    assert set(answer.json()["error"]) == {"code", "message", "request"}
+
+
+def test_scripts_insert_text_only():
+    """Labels are other people's words."""
+    from tensorbandits.service.routes import pages
+
+    for path in pages._FOLDER.glob("*.js"):
+        words = path.read_text(encoding="utf-8")
+        for never in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert never not in words, f"{path.name} has {never}"
+        for address in re.findall(r"https?://[^\s\"'`]+", words):
+            assert address == "http://www.w3.org/2000/svg"
