@@ -1,4 +1,4 @@
-"""Write reference/http-api.md from the service itself: its routes, who may use them, what they take and may answer.
+"""Write reference/http-api.md from the service itself: its routes, what they take and may answer.
 
 ``python docs/http_api.py`` writes it; a test fails while it is not what this writes.
 """
@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tensorbandits.service.access import ACCESS, ROLES
 from tensorbandits.service.app import create_app
 from tensorbandits.service.errors import CODES
 from tensorbandits.service.settings import Settings
@@ -20,7 +19,8 @@ _HEAD = """# HTTP API
 
 Every route of the decision service. `GET /openapi.json` describes the same for programs. Bodies are JSON, except those of
 export and import. A key goes into the header `Authorization: Bearer tb_..`; a service that has no keys answers only on
-the machine that it runs on, and needs none. Every write takes a header `Idempotency-Key`, a text of your choice: the
+the machine that it runs on, and needs none; [Run the service](../how-to/run-the-service.md#make-keys) says who may
+do what. Every write takes a header `Idempotency-Key`, a text of your choice: the
 same request with the same key is carried out once, and answered alike. Every answer has a header `X-Request-Id`, which
 the log of the service has too.
 
@@ -38,7 +38,7 @@ def page() -> str:
     rows = [f"| {status} | `{code}` | {meaning} |" for code, (status, meaning) in sorted(CODES.items(), key=_by_status)]
     with Store.open("sqlite://") as store:
         schema = create_app(Settings(), store).openapi()
-    parts = [_HEAD + "\n".join(rows), "## Who may do what", _table(), "## Routes"]
+    parts = [_HEAD + "\n".join(rows), "## Routes"]
     for path, methods in schema["paths"].items():
         for method, route in methods.items():
             parts.append(_route(method.upper(), path, route, schema["components"]["schemas"]))
@@ -47,16 +47,6 @@ def page() -> str:
 
 def _by_status(item: tuple[str, tuple[int, str]]) -> tuple[int, str]:
     return item[1][0], item[0]
-
-
-def _table() -> str:
-    lines = [f"| route | {' | '.join(ROLES)} | a key limited to some bandits |", "|:--|:-:|:-:|:-:|:--|"]
-    for access in ACCESS.values():
-        path = access.path.replace(":path", "")
-        marks = ["yes" if role in access.roles else "" for role in ROLES] if access.roles else ["no key needed", "", ""]
-        limited = "" if not access.roles else "for its bandits" if access.limited else "no"
-        lines.append(f"| `{access.method} {path}` | {' | '.join(marks)} | {limited} |")
-    return "\n".join(lines)
 
 
 def _route(method: str, path: str, route: dict[str, Any], schemas: dict[str, Any]) -> str:
