@@ -77,8 +77,8 @@ def test_a_database_of_others_is_refused(url):
 
 def test_several_start_at_once(url):
     context = multiprocessing.get_context("spawn")
-    with context.Pool(4) as pool:
-        opened = pool.map(workers.open_and_create, [(url, f"bandit {at}") for at in range(8)], chunksize=1)
+    with context.Pool(3) as pool:
+        opened = pool.map(workers.open_and_create, [(url, f"bandit {at}") for at in range(6)], chunksize=1)
     with Store.open(url) as store:
         assert sorted(opened) == sorted(row.id for row in store.bandits())
 

@@ -55,7 +55,7 @@ def process(target, *arguments):
 def test_a_killed_writer_loses_nothing_that_was_committed(url):
     with Store.open(url) as store:
         bandit = store.create("a", []).id
-        for number in range(4):
+        for number in range(3):
             with process(workers.append_until_killed, url, bandit, f"life {number}") as (writer, told):
                 last = [told.recv() for _ in range(5 + 7 * number)][-1]
                 os.kill(writer.pid, signal.SIGKILL)
@@ -100,6 +100,26 @@ def append(store, bandit, key):
     with store.turn([bandit]) as turn:
         events = turn.events(bandit, 0)
         turn.append(bandit, len(events) + 1, [New("x", 0.0, key=key)])
+
+
+def test_notifications_end_the_waiting_and_polling_is_behind_them(postgres_url, monkeypatch):
+    from tensorbandits.store import postgres
+
+    with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
+        bandit = store.create("a", []).id
+        while store.wait(0.0):
+            pass
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "_POLL", 3600.0)
+            append(store, bandit, "ours")
+            assert not store.wait(0.0)
+            append(other, bandit, "theirs")
+            assert store.wait(600.0)
+            assert not store.wait(0.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "_notify", "SELECT %(sender)s")
+            append(other, bandit, "unheard")
+        assert store.wait(600.0)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import select as sockets
 import threading
 import time
@@ -100,7 +101,7 @@ class Postgres(Backend):
         self._name = uuid.uuid4().hex  # tells our notifications from those of others
         self._waiting = threading.Lock()
         self._listener: Driver | None = None
-        self._looked = 0.0  # when, and what was there
+        self._looked = -math.inf  # when, and what was there
         self._heads: list[tuple[Any, ...]] = []
 
     def _configure(self, driver: Driver, _: object) -> None:
@@ -210,7 +211,7 @@ class Postgres(Backend):
         held.detach()  # it is ours, and of no other use
         self._listener = listener
         listener.execute(f"LISTEN {_CHANNEL}")
-        self._looked = 0.0
+        self._looked = -math.inf
 
     def _look(self) -> bool:
         """Say whether the ends of the logs have moved since they were looked at."""
