@@ -70,7 +70,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     place = store or Store.open(settings.store)
     measured = Metrics(version("tensorbandits"))
     known = Keys(place, seconds=settings.key_seconds, exposed=not is_loopback(settings.host), metrics=measured)
-    hosts = Hosts(place, measured, learning=settings.learning_share)
+    hosts = Hosts(place, measured, learning=settings.learning_share, snapshots=settings.snapshot_interval)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -81,7 +81,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         if demo is not None:
             await asyncio.to_thread(demo.stop)
         await asyncio.to_thread(hosts.stop)
-        known.stop()
+        await asyncio.to_thread(known.stop)
         if store is None:
             place.close()
 

@@ -16,6 +16,7 @@ from tensorbandits.service.views.parts import plain
 from tensorbandits.service.writer import Order, Settled
 from tensorbandits.store import BanditRow, Event, New, Turn
 
+_MANY, _SOME = 20_000, 1_000  # events after which a snapshot is kept, at once and after a while
 _EXPIRED_AT_ONCE = 2_000  # decisions that one transaction times out
 
 
@@ -48,7 +49,7 @@ class Hosted:
     def __init__(self, row: BanditRow, replica: Replica) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
         self.replica = replica
-        self.kept = replica.seq  # the last event that a snapshot has
+        self.keep(replica.seq)
 
     # Decisions.
 
@@ -272,6 +273,17 @@ class Hosted:
                 raise _reused(event)
 
         return Order(self, plan, lambda events: None, repeat, key, alone=True)
+
+    # Snapshots.
+
+    def keep(self, seq: int) -> None:
+        """Say that a snapshot has all up to an event, from now on."""
+        self.kept, self._kept_at = seq, time.monotonic()
+
+    def due(self, seconds: float) -> bool:
+        """Say whether a snapshot should be kept: after many events, or after some time with a few."""
+        more = self.replica.seq - self.kept
+        return more >= _MANY or (more >= _SOME and time.monotonic() - self._kept_at >= seconds)
 
     # What it is.
 

@@ -23,11 +23,19 @@ from tensorbandits.service.making import arguments
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.replica import Replica
 from tensorbandits.service.writer import Order, Writer
-from tensorbandits.store import BanditRow, Event, NameTakenError, New, Store, StoreError, UnknownBanditError
+from tensorbandits.store import (
+    BanditRow,
+    Event,
+    FoldedError,
+    NameTakenError,
+    New,
+    Store,
+    StoreError,
+    UnknownBanditError,
+)
 
 _POLL = 0.5  # seconds after which the store is looked at, if it said nothing
 _TICK = 1.0  # seconds between two looks for decisions that have timed out
-_KEPT_EVENTS = 20_000  # after so many a snapshot is kept
 _REST = 0.005  # seconds that the learner rests at least
 _IDLE = 0.02  # seconds after which the learner looks again
 
@@ -35,18 +43,19 @@ _IDLE = 0.02  # seconds after which the learner looks again
 class Hosts:
     """The bandits of a store, in one process.
 
-    ``learning`` is the share of time that the learner takes at most.
+    ``learning`` is the share of time that the learner takes at most; ``snapshots`` are seconds after which a state is
+    kept, unless it is that of before, or 0 to keep none.
     """
 
-    def __init__(self, store: Store, metrics: Metrics, *, learning: float = 0.25) -> None:
-        self.store, self._metrics, self._learning = store, metrics, learning
+    def __init__(self, store: Store, metrics: Metrics, *, learning: float = 0.25, snapshots: float = 60.0) -> None:
+        self.store, self._metrics, self._learning, self._snapshots = store, metrics, learning, snapshots
         self._log = logs.get("bandits")
         self._hosts: dict[str, Hosted] = {}
         self._loading = threading.Lock()
         self._stop = threading.Event()
         self._wake = threading.Event()  # for the learner
         self.ready = False
-        self._writer = Writer(store, self._committed)
+        self._writer = Writer(store, self._committed, self._renew)
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -66,18 +75,18 @@ class Hosts:
         self.ready = False
         self._stop.set()
         self._wake.set()
-        self._writer.stop()
         for thread in self._threads:
             thread.join()
+        self._writer.stop()
         for host in self.all():
-            if host.replica.seq > host.kept:
+            if host.replica.seq > host.kept and self._snapshots:
                 self._guarded("snapshot", partial(self._snapshot, host))
 
     # Finding, making and ending bandits.
 
     def all(self) -> list[Hosted]:
         """Return all that were not deleted."""
-        return [host for host in self._hosts.values() if not host.replica.closed]
+        return [host for host in list(self._hosts.values()) if not host.replica.closed]
 
     def known(self, name: str) -> Hosted | None:
         """Return a bandit that is in memory."""
@@ -214,6 +223,9 @@ class Hosts:
 
     def _catch_up_all(self) -> None:
         heads = self.store.heads()
+        if heads.keys() - {host.id for host in self.all()}:
+            for row in self.store.bandits():  # some of which another process has made
+                self._load(row)
         for host in self.all():
             behind = max(heads.get(host.id, host.replica.seq + 1) - host.replica.seq, 0)  # a deleted one has no head
             self._metrics.behind(host.name, behind)
@@ -221,10 +233,21 @@ class Hosts:
                 self._catch_up(host)
 
     def _catch_up(self, host: Hosted) -> None:
-        for page in pages(self.store.events(host.id, after=host.replica.seq)):
-            host.replica.fold(page)
-            self._metrics.followed(len(page))
+        try:
+            for page in pages(self.store.events(host.id, after=host.replica.seq)):
+                host.replica.fold(page)
+                self._metrics.followed(len(page))
+        except FoldedError:
+            self._renew(host)
+        if host.replica.closed:
+            with self._loading:
+                if self._hosts.get(host.name) is host:
+                    del self._hosts[host.name]
         self._wake.set()
+
+    def _renew(self, host: Hosted) -> None:
+        """Start again from the base: events that were not read here yet were folded into it."""
+        host.replica.become(self.rebuild(BanditRow(host.id, host.name, host.created)))
 
     def _learn(self) -> None:
         """Make new draws where rewards came, one bandit after the other."""
@@ -248,7 +271,7 @@ class Hosts:
             self._metrics.serving(len(self.all()))
             for host in self.all():
                 self._metrics.waiting(host.name, host.replica.waiting)
-                if host.replica.seq - host.kept >= _KEPT_EVENTS:
+                if self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
 
     def _expire(self) -> None:
@@ -259,7 +282,7 @@ class Hosts:
     def _snapshot(self, host: Hosted) -> None:
         seq, state = host.replica.snapshot()
         self.store.put_snapshot(host.id, seq, state)
-        host.kept = seq
+        host.keep(seq)
 
 
 def _warm() -> None:

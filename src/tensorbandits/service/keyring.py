@@ -131,6 +131,7 @@ class Keys:
         self._hashing = ThreadPoolExecutor(1, thread_name_prefix="keys")
         self._reading = threading.Lock()
         self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
         self._log = logs.get("keys")
 
     # -- the table of keys, read off the hot path
@@ -138,12 +139,15 @@ class Keys:
     def start(self) -> None:
         """Read the keys, and go on reading them in the background."""
         self.read()
-        threading.Thread(target=self._follow, name="keys-read", daemon=True).start()
+        self._thread = threading.Thread(target=self._follow, name="keys-read", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
-        """Read them no more."""
+        """Read them no more; when it returns, the store may be closed."""
         self._stopped.set()
-        self._hashing.shutdown(wait=False, cancel_futures=True)
+        self._hashing.shutdown(cancel_futures=True)
+        if self._thread is not None:
+            self._thread.join()
 
     def read(self, not_older: float = 0.0) -> None:
         """Read the keys from the store now, unless that was done so many seconds ago."""

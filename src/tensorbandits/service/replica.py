@@ -266,9 +266,21 @@ class Replica(Bandit):
                     continue
                 if event.seq != self.seq + 1:
                     raise ValueError(f"event {event.seq} is folded after event {self.seq}; the log has a gap there")
+                if event.kind not in _FOLDS:
+                    raise ValueError(
+                        f"event {event.seq} is {event.kind!r}, of a newer release; upgrade this server too"
+                    )
                 self.moment = event.time
                 _FOLDS[event.kind](self, event)
                 self.seq = event.seq
+
+    def become(self, other: Replica) -> None:
+        """Know what another does, which has folded more of the log: where events between are no longer there."""
+        own = ("folding", "_applying", "_lock", "_clock")  # others may be waiting for the locks
+        with self.folding, self._applying, self._lock:
+            if other.seq > self.seq:
+                other.space._version += self.space.version + 1  # so that what was drawn before is drawn again
+                self.__dict__.update({name: value for name, value in vars(other).items() if name not in own})
 
     def _told(self, change: Change | None, time: float) -> None:
         if change is not None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Header, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.service.hosted import Hosted
+from tensorbandits.service.hosted import Ask, Hosted
 from tensorbandits.service.hosts import Hosts
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.replica import NotLearnedError
@@ -54,6 +54,17 @@ class Serving:
             try:
                 return make()
             except NotLearnedError:
+                await run_in_threadpool(host.replica.refresh, wait=True)
+
+    async def decided(self, host: Hosted, request: Ask, key: str | None, order: Order | None = None) -> Any:
+        """Have a decision made and written; drawn again if levels came between, which needs new draws first."""
+        while True:
+            try:
+                if order is None:
+                    order = await self.drawn(host, lambda: host.ask(request, key))
+                return await self.write(order)
+            except NotLearnedError:
+                order = None
                 await run_in_threadpool(host.replica.refresh, wait=True)
 
     def health(self, host: Hosted) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from tensorbandits.service.replica import Replica
-from tensorbandits.store import Event, New, Store, Turn
+from tensorbandits.store import Event, FoldedError, New, Store, StoreError, Turn, UnknownBanditError
 
 _MOST = 1_000  # orders of a transaction
 
@@ -82,12 +82,19 @@ class Order:
 
 
 class Writer:
-    """The thread, and its queue. ``committed`` is told which orders took how many seconds."""
+    """The thread, and its queue.
+
+    ``committed`` is told which orders took how many seconds; ``renew`` brings a bandit up to date of which events were
+    folded away before they were read here.
+    """
 
     def __init__(
-        self, store: Store, committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None
+        self,
+        store: Store,
+        committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None,
+        renew: Callable[[Any], None] = lambda host: None,
     ) -> None:
-        self._store, self._committed = store, committed
+        self._store, self._committed, self._renew = store, committed, renew
         self._queue: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._waiting: list[Order] = []  # taken from the queue, for a later transaction
         self._stopped = False
@@ -100,6 +107,8 @@ class Writer:
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written; its future has the answer once that is durable."""
+        if self._stopped:
+            raise StoreError("the service is stopping; ask again, or ask another server")
         self._queue.put(order)
         return order.done
 
@@ -118,6 +127,13 @@ class Writer:
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
                 failed = error
             _answer(batch, failed)
+        late = [order for order in self._drained() if order is not None]
+        _answer(late, StoreError("the service has stopped; ask again, or ask another server"))
+
+    def _drained(self) -> Iterator[Order | None]:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield self._queue.get_nowait()
 
     def _next(self) -> list[Order]:
         """Return the orders of the next transaction, waiting for the first."""
@@ -154,13 +170,22 @@ class Writer:
         started = time.perf_counter()
         with self._store.turn(sorted(hosts)) as turn:
             for bandit, host in hosts.items():
-                host.replica.fold(turn.events(bandit, host.replica.seq))
+                self._catch_up(turn, host)
                 news = _plan(turn, [order for order in batch if order.host is host], host.replica.seq + 1)
                 if news:
                     turn.append(bandit, host.replica.seq + 1, news)
         for order in batch:
             order.host.replica.fold(order.events)
         self._committed(batch, time.perf_counter() - started)
+
+    def _catch_up(self, turn: Turn, host: Host) -> None:
+        """Fold what others have written."""
+        try:
+            events = turn.events(host.id, host.replica.seq)
+        except FoldedError:
+            self._renew(host)
+            events = turn.events(host.id, host.replica.seq)
+        host.replica.fold(events)
 
 
 def _answer(batch: list[Order], failed: Exception | None) -> None:
@@ -196,6 +221,12 @@ def _wake(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> 
 def _plan(turn: Turn, orders: list[Order], first: int) -> list[New]:
     """Have the orders of one bandit plan, and number their events from the first."""
     bandit = orders[0].host.id
+    if orders[0].host.replica.closed:
+        for order in orders:
+            order.raised = UnknownBanditError(
+                f"bandit {order.host.name!r} was deleted; GET /v1/bandits lists the others"
+            )
+        return []
     keys = [order.key for order in orders if order.key is not None]
     known = turn.keyed(bandit, keys) if keys else {}
     news: list[New] = []

@@ -36,13 +36,7 @@ Name = Annotated[str, Path(description="The name of the bandit.", examples=["off
 )
 async def ask(name: Name, body: schemas.Ask, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
-    host = await service.host(name)
-    return reply(await _ask(service, host, body, key))
-
-
-async def _ask(service: Serving, host: Hosted, body: schemas.Ask, key: str | None) -> Any:
-    request = asked(body.given())
-    return await service.write(await service.drawn(host, lambda: host.ask(request, key)))
+    return reply(await service.decided(await service.host(name), asked(body.given()), key))
 
 
 @router.post(
@@ -56,12 +50,9 @@ async def ask_many(name: Name, body: schemas.AskMany, service: Served, key: Key 
     """Decide several times at once; all requests are checked before the first decision is made."""
     host = await service.host(name)
     requests = [asked(one.given()) for one in body.requests]
-
-    def orders() -> Any:
-        return [host.ask(request, _part(key, at)) for at, request in enumerate(requests)]
-
-    written = await service.drawn(host, orders)
-    return reply({"decisions": await asyncio.gather(*(service.write(order) for order in written))})
+    orders = await service.drawn(host, lambda: [host.ask(one, _part(key, at)) for at, one in enumerate(requests)])
+    made = (service.decided(host, one, _part(key, at), orders[at]) for at, one in enumerate(requests))
+    return reply({"decisions": await asyncio.gather(*made)})
 
 
 @router.post(
