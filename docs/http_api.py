@@ -17,12 +17,11 @@ from tensorbandits.store import Store
 PAGE = Path(__file__).parent / "reference" / "http-api.md"
 _HEAD = """# HTTP API
 
-Every route of the decision service. `GET /openapi.json` describes the same for programs. Bodies are JSON, except in
-an export or import. A key goes into the header `Authorization: Bearer tb_..`; a service that has no keys answers only on
-the machine that it runs on, and needs none; [Run the service](../how-to/run-the-service.md#make-keys) says who may
-do what. Every write takes a header `Idempotency-Key`, a text of your choice: the
-same request with the same key is carried out once, and answered alike. Every answer has a header `X-Request-Id`, which
-the log of the service has too.
+Every route of the decision service; `GET /openapi.json` describes the same for programs. Bodies are JSON, except of an
+export or import. A key goes into the header `Authorization: Bearer tb_..`; a service that has no keys answers only on
+the machine that it runs on, and needs none. [Run the service](../how-to/run-the-service.md#make-keys) says who may do
+what. Every write takes a header `Idempotency-Key`, a text of your choice: the same request with the same key is carried
+out once, and answered alike. Every answer has a header `X-Request-Id`, which the log of the service has too.
 
 ## Errors
 
