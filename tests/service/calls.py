@@ -95,6 +95,7 @@ class Place:
 
     def log(self):
         """Return the lines of the log."""
+        logs.flush()
         return [json.loads(line) for line in self.lines.getvalue().splitlines()]
 
     def call(self, method, path, key=None, **given):

@@ -5,6 +5,8 @@ import json
 import logging
 import re
 import socket
+import threading
+import time
 
 import httpx
 import pytest
@@ -245,6 +247,7 @@ def test_no_secret_reaches_any_line_or_answer(place):
         place.call("POST", "/v1/bandits/x/fold", key, json={}),
     ]
     logging.getLogger("uvicorn.error").error("lost %s at postgresql://me:%s@db", key, SECRET)
+    place.log()
     text = place.lines.getvalue()
     assert "uvicorn.error" in text
     for hidden in (secret, wrong.split("_")[2], SECRET, "?key", "argon2id"):
@@ -289,6 +292,45 @@ def test_lines_of_odd_methods_are_json_and_a_broken_stream_stops_nothing(place):
     requests = logs.Requests()
     broken.close()
     requests.write("info", "r1", "GET", "/x", 200, 0.5, "k")
+    logs.flush()
+
+
+class Stuck(io.StringIO):
+    """A stream that nobody reads from, until it is released."""
+
+    def __init__(self):
+        super().__init__()
+        self.release = threading.Event()
+
+    def write(self, text):
+        self.release.wait(60)
+        return super().write(text)
+
+
+def test_a_log_that_is_stuck_delays_no_request_and_keeps_the_newest_lines(monkeypatch):
+    monkeypatch.setattr(logs, "_MOST", 100)
+    stream = Stuck()
+    logs.configure("info", "json", stream)
+    requests = logs.Requests()
+    for number in range(1_000):
+        requests.write("info", f"r{number}", "GET", "/x", 200, 0.5, "k")
+    stream.release.set()
+    logs.flush()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[-1]["request"] == "r999"
+    assert len(lines) <= 300
+
+
+def test_lines_are_written_soon_and_in_order(place):
+    requests = logs.Requests()
+    requests.write("info", "r1", "GET", "/x", 200, 0.5, "k")
+    for _ in range(600):
+        if place.lines.getvalue():
+            break
+        time.sleep(0.05)
+    requests.write("info", "r2", "GET", "/x", 200, 0.5, "k")
+    logs.get("part").warning("then this")
+    assert [line.get("request", line["event"]) for line in place.log()] == ["r1", "r2", "then this"]
 
 
 def test_requests_are_counted_by_template_and_status(place, key):

@@ -6,9 +6,9 @@ anything is read, adds headers that keep browsers safe, counts, writes the acces
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
+from random import getrandbits
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -187,7 +187,7 @@ def _request_id(given: bytes | None) -> str:
     """The caller's id of the request if it is one that a log can hold, or a new one."""
     if given and _ID.fullmatch(given) and b"tb_" not in given:  # a key is no id
         return given.decode()
-    return os.urandom(8).hex()
+    return f"{getrandbits(64):016x}"  # it is no secret
 
 
 def _length(headers: dict[bytes, bytes]) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import structlog
@@ -15,6 +18,8 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 from tensorbandits.service.redact import redact
 
 _NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_PAUSE = 0.05  # seconds until lines of requests are written
+_MOST = 20_000  # of them that may wait
 _encode = json.JSONEncoder(default=repr).encode
 
 
@@ -28,13 +33,16 @@ def configure(level: str = "info", format: str = "json", stream: TextIO | None =
         last = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain), _strike]
     else:
         last = [structlog.processors.format_exc_info, _as_json, _strike]
+    lines = _Lines(stream)
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=lambda *names: _Lines(stream),
+        logger_factory=lambda *names: lines,
         cache_logger_on_first_use=False,
     )
+    atexit.unregister(flush)
+    atexit.register(flush)
     root = logging.getLogger()
     for handler in [each for each in root.handlers if isinstance(each, _Bridge)]:
         root.removeHandler(handler)
@@ -46,6 +54,12 @@ def configure(level: str = "info", format: str = "json", stream: TextIO | None =
     logging.getLogger("uvicorn.access").disabled = True  # the guard writes these lines, without query strings
     for name in ("alembic", "sqlalchemy", "httpx", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def flush() -> None:
+    """Write what was put aside to be written soon."""
+    if (lines := structlog.get_config()["logger_factory"]()) and isinstance(lines, _Lines):
+        lines.flush()
 
 
 def get(part: str) -> FilteringBoundLogger:
@@ -68,19 +82,22 @@ class Requests:
         """Write a request down; none of these can hold what JSON has to escape, nor a secret, but the method."""
         if level not in self._wanted:
             return
-        ms = round(1000 * seconds, 3)
-        if not self._by_hand or not method.isalpha():
-            more = {"request": request, "method": method[:20], "route": route, "status": status, "ms": ms, "key": key}
-            self._log.log(_NUMBERS[level], "request", **more)
-            return
-        now = time.time()
+        if self._by_hand and method.isalpha():
+            self._lines.later(self._line, (time.time(), level, request, method, route, status, seconds, key))
+        else:
+            more = {"request": request, "method": method[:20], "route": route, "status": status, "key": key}
+            self._log.log(_NUMBERS[level], "request", ms=round(1000 * seconds, 3), **more)
+
+    def _line(
+        self, now: float, level: str, request: str, method: str, route: str, status: int, seconds: float, key: str
+    ) -> str:
         second = int(now)
         if second != self._second:
             self._second, self._time = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        self._lines.msg(
+        return (
             f'{{"time": "{self._time}.{int(1e6 * (now - second)):06d}Z", "level": "{level}", "event": "request", '
             f'"part": "access", "request": "{request}", "method": "{method[:20]}", "route": "{route}", '
-            f'"status": {status}, "ms": {ms}, "key": "{key}"}}'
+            f'"status": {status}, "ms": {1000 * seconds:.3f}, "key": "{key}"}}'
         )
 
 
@@ -94,17 +111,53 @@ def _strike(log: WrappedLogger, method: str, line: Any) -> str:
 
 
 class _Lines:
-    """Writes lines to a stream. A log that cannot be written stops nothing."""
+    """Writes lines to a stream. A log that cannot be written stops nothing, and one that is slow delays nothing.
+
+    Lines of requests are put aside, and a thread writes them a moment later, many at once: a call of the system for
+    each would cost as much as all else that is done around a request.
+    """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream, self._lock = stream, threading.Lock()
+        self._aside: deque[tuple[Callable[..., str], tuple[Any, ...]]]  # what makes a line, and of what
+        self._aside = deque(maxlen=_MOST)  # the oldest are dropped when the stream is stuck
+        self._some = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def later(self, make: Callable[..., str], of: tuple[Any, ...]) -> None:
+        """Make a line soon, and write it."""
+        self._aside.append((make, of))
+        if not self._some.is_set():
+            self._some.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._follow, name="log", daemon=True)
+                self._thread.start()
+
+    def _follow(self) -> None:
+        while True:
+            self._some.wait()
+            time.sleep(_PAUSE)
+            self._some.clear()
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was put aside."""
+        with self._lock:
+            aside = [self._aside.popleft() for _ in range(len(self._aside))]
+            if aside:
+                self._write("\n".join([make(*of) for make, of in aside]))
 
     def msg(self, line: str) -> None:
+        """Write a line now, after those that were put aside."""
+        self.flush()
+        with self._lock:
+            self._write(line)
+
+    def _write(self, text: str) -> None:
         stream = self._stream or sys.stderr
         try:
-            with self._lock:
-                stream.write(f"{line}\n")
-                stream.flush()
+            stream.write(f"{text}\n")
+            stream.flush()
         except (OSError, ValueError):
             pass
 
