@@ -10,8 +10,9 @@ from tensorbandits import warm
 from tensorbandits.feedback import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
 from tensorbandits.labels import Label, written
 from tensorbandits.service.errors import KeyReusedError
-from tensorbandits.service.making import labels_of, named
-from tensorbandits.service.replica import Drawing, Replica
+from tensorbandits.service.making import labels_of, named, read_rule, written_rule
+from tensorbandits.service.planning import Drawing
+from tensorbandits.service.replica import Replica
 from tensorbandits.service.views.parts import plain
 from tensorbandits.service.writer import Order, Settled
 from tensorbandits.store import BanditRow, Event, New, Turn
@@ -227,13 +228,13 @@ class Hosted:
 
     def rule(self, rule: Mapping[str, Any], *, add: bool, key: str | None = None) -> Order:
         """Have a rule made, or taken back."""
-        read = _rule(rule)
+        read = read_rule(rule)
 
         def plan(turn: Turn) -> Sequence[New]:
             return self.replica.plan_rule(read, add=add, time=time.time(), key=key)
 
         def same(event: Event) -> bool:
-            return event.body["add"] == add and _rule(event.body["rule"]) == read
+            return event.body["add"] == add and read_rule(event.body["rule"]) == read
 
         return self._alone(plan, "RuleChanged", key, same)
 
@@ -312,19 +313,14 @@ class Hosted:
             mode: [{"label": written(label), "retired": label in space.retired.get(mode, [])} for label in labels]
             for mode, labels in zip(space.modes, space.levels, strict=True)
         }
-        rules = [
-            {
-                what: {
-                    mode: [written(one) for one in given] if isinstance(given, list) else written(given)
-                    for mode, given in labels.items()
-                }
-                for what, labels in rule.items()
-            }
-            for rule in space.rules
-        ]
         hidden = ("name", "modes", "context", "rules")
         settings = {name: value for name, value in self.replica.settings.items() if name not in hidden}
-        return {**self.summary(), "levels": levels, "rules": rules, "settings": settings}
+        return {
+            **self.summary(),
+            "levels": levels,
+            "rules": [written_rule(rule) for rule in space.rules],
+            "settings": settings,
+        }
 
 
 def asked(body: Mapping[str, Any]) -> Ask:
@@ -359,15 +355,6 @@ def became(events: Sequence[Event]) -> dict[str, Any]:
     words = {"Rewarded": "rewarded", "Amended": "rewarded", "TimedOut": "timed out", "Cancelled": "cancelled"}
     ends = [event for event in events if event.kind in words]
     return {"status": words[ends[-1].kind] if ends else "open", "reward": ends[-1].body.get("reward") if ends else None}
-
-
-def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rule that JSON describes."""
-    return {
-        what: {mode: labels_of(given) for mode, given in labels.items()}
-        for what, labels in rule.items()
-        if labels is not None
-    }
 
 
 def _reused(event: Event) -> KeyReusedError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tensorbandits.labels import Label, read
+from tensorbandits.labels import Label, read, written
 from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
@@ -36,8 +36,8 @@ def arguments(settings: Settings) -> dict[str, Any]:
         settings.get("context") or (),
     )
     for rule in settings.get("rules") or ():
-        ((what, labels),) = rule.items()
-        getattr(space, what)({mode: labels_of(given) for mode, given in labels.items()})
+        ((what, labels),) = read_rule(rule).items()
+        getattr(space, what)(labels)
     record = _record(settings.get("policy") or "thompson")
     more = settings.get("settings") or {}
     if unknown := sorted(set(more) - set(record.settings)):
@@ -83,6 +83,20 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
 def labels_of(given: Any) -> Any:
     """Return one label, or a list of them, as JSON held it."""
     return [read(one) for one in given] if isinstance(given, list) else read(given)
+
+
+def read_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule, as JSON held it."""
+    return {what: {mode: labels_of(given) for mode, given in labels.items()} for what, labels in rule.items()}
+
+
+def written_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule as JSON can hold it."""
+
+    def shown(given: Any) -> Any:
+        return [written(one) for one in given] if isinstance(given, list) else written(given)
+
+    return {what: {mode: shown(given) for mode, given in labels.items()} for what, labels in rule.items()}
 
 
 def named(labels: Mapping[str, Any] | None) -> dict[str, Label]:

@@ -8,27 +8,23 @@ again gives the same ledger.
 from __future__ import annotations
 
 import base64
-import copy
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits import codec, warm
-from tensorbandits.bandit import Bandit
-from tensorbandits.checks import Cell
+from tensorbandits import codec
 from tensorbandits.deciding import Drawn
-from tensorbandits.decision import Decision
 from tensorbandits.feedback import OPEN, Change
-from tensorbandits.labels import Label, read, written
+from tensorbandits.labels import Label, read
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.service.apprentice import Apprentice, Shadow
-from tensorbandits.service.making import Settings, arguments, changed
-from tensorbandits.space import Space
-from tensorbandits.store import Event, New
+from tensorbandits.service.making import Settings, arguments, changed, read_rule
+from tensorbandits.service.planning import Drawing, Planner, change_rule
+from tensorbandits.store import Event
 
 _VERSION = 1  # of a snapshot
 _LAGS = 2_000
@@ -39,22 +35,13 @@ class NotLearnedError(RuntimeError):
     """There is no draw yet to decide from; :meth:`Replica.refresh` makes some."""
 
 
-class Drawing(NamedTuple):
-    """What was drawn for a request, of which version of the space, and what an apprentice would have played."""
-
-    drawn: Drawn
-    version: int
-    shadow: Shadow | None = None
-
-
-class Replica(Bandit):
+class Replica(Planner):
     """A bandit that follows a log.
 
     Any thread may draw, plan and look; one thread folds. ``seq`` is the number of the last event that was folded.
     """
 
     seq: int
-    settings: Settings
     closed: bool  # whether it was deleted
 
     @classmethod
@@ -133,126 +120,6 @@ class Replica(Bandit):
         with self._lock:
             found = [(number, record.cell, record.time, record.state) for number, record in self._book.oldest(count)]
         return [{"id": one, "cell": cell, "time": when, "active": state == OPEN} for one, cell, when, state in found]
-
-    # Planning: what a request would do, as events; nothing is changed.
-
-    def decided(self, number: str, drawing: Drawing, *, time: float, active: bool, key: str | None) -> New:
-        """Return the event of a decision."""
-        drawn, shadow = drawing.drawn, drawing.shadow
-        body: dict[str, Any] = {"cell": list(drawn.cell), "p": drawn.propensity, "by": drawn.by}
-        if not active:
-            body["active"] = False
-        if shadow is not None:
-            body["would"] = shadow.written()
-        return New("Decided", time, body, number, key)
-
-    def shown(self, event: Event | New) -> tuple[Decision, dict[str, Label] | None]:
-        """Return the decision of an event, by its labels, and the arm that an apprentice would have played."""
-        body = event.body
-        drawn = Drawn(tuple(body["cell"]), body["p"], body["by"])
-        assert event.decision is not None
-        would = None
-        if "would" in body:
-            named = self.space.labels(body["would"]["cell"])
-            given = {self.space.modes[mode] for mode in self.space.context}
-            would = {mode: label for mode, label in named.items() if mode not in given}
-        return self._named(event.decision, drawn, event.time), would
-
-    def issue(self) -> str:
-        """Return an id that no decision has had."""
-        with self._lock:
-            return self._book.issue()
-
-    def knows(self, number: str) -> bool:
-        """Say whether a decision with this id is kept in memory."""
-        return number in self._book
-
-    def plan_tell(self, number: str, reward: Any, *, amend: bool, add: bool, time: float, key: str | None) -> list[New]:
-        """Return what telling a reward does: one event, or none if it was told that already."""
-        with self._lock:
-            value = self._book.plan(number, reward, amend=amend, add=add, check=self.policy.check_reward)
-            if value is None:
-                return []
-            kind = "Rewarded" if self._book.reward(number) is None else "Amended"
-            return [New(kind, time, {"reward": value}, number, key)]
-
-    def plan_told(self, cell: Cell, reward: Any, trials: Any, *, time: float, key: str | None) -> list[New]:
-        """Return what telling a reward without a decision does."""
-        body: dict[str, Any] = {"cell": list(cell)}
-        if trials is None:
-            body["reward"] = self.policy.check_reward(reward)
-        else:
-            probe = Ledger(self.policy.shape)
-            probe.add([cell], [reward], [trials])
-            self.policy.check_ledger(probe)
-            body |= {"reward": float(reward), "trials": int(trials)}
-        return [New("Told", time, body, None, key)]
-
-    def plan_activate(self, number: str, *, time: float, key: str | None) -> list[New]:
-        """Return what showing a decision does."""
-        with self._lock:
-            return [New("Activated", time, {}, number, key)] if self._book.awaits_showing(number) else []
-
-    def plan_cancel(self, number: str, *, time: float, key: str | None) -> list[New]:
-        """Return what cancelling a decision does."""
-        with self._lock:
-            return [New("Cancelled", time, {}, number, key)] if self._book.may_cancel(number) else []
-
-    def plan_expire(self, *, time: float) -> list[New]:
-        """Return the events of decisions whose window has ended, and of those that are too many."""
-        with self._lock:
-            ended, dropped = self._book.overdue(time=time)
-            reward = self._book.default
-        events = [New("TimedOut", time, {"reward": reward}, number) for number in ended]
-        return events + [New("Cancelled", time, {}, number) for number in dropped]
-
-    def plan_level(
-        self, what: str, mode: Any, label: Any, *, like: Any = None, rewards: Any = None, time: float, key: str | None
-    ) -> list[New]:
-        """Return the event of a level that is added, retired or restored; refuse what cannot be."""
-        with self._lock:
-            trial = Space.from_state(self.space.state())
-            before, at = trial.version, trial.position(mode)
-            body: dict[str, Any] = {"mode": mode, "label": written(label)}
-            if what == "LevelAdded":
-                trial.add_level(mode, label)
-                level = None if like is None else self.space.level(mode, like)
-                warm.like(self.policy, at, level, rewards)
-                copy.deepcopy(self.policy).grow(at)  # which refuses where the policy cannot follow
-                body |= {} if like is None else {"like": written(like), "rewards": rewards}
-            elif what == "LevelRetired":
-                trial.retire_level(mode, label)
-            else:
-                trial.restore_level(mode, label)
-        return [] if trial.version == before else [New(what, time, body, None, key)]
-
-    def plan_rule(self, rule: Mapping[str, Any], *, add: bool, time: float, key: str | None) -> list[New]:
-        """Return the event of a rule that is made or taken back."""
-        with self._lock:
-            trial = Space.from_state(self.space.state())
-            before = trial.version
-            _change_rule(trial, rule, add=add)
-        if trial.version == before:
-            return []
-        return [New("RuleChanged", time, {"rule": _written_rule(rule), "add": add}, None, key)]
-
-    def plan_change(self, given: Mapping[str, Any], *, time: float, key: str | None) -> list[New]:
-        """Return the event of other settings."""
-        changed(self.space, self.policy, self.settings, given)
-        return [New("Changed", time, {"settings": dict(given)}, None, key)]
-
-    def plan_import(
-        self, past: warm.Past, how: Mapping[str, Any], *, time: float, key: str | None
-    ) -> tuple[list[New], warm.WarmStart]:
-        """Return the event of a log that is told, and what is to be said of it."""
-        with self._lock:
-            ledger, start = warm.plan(self.space, self.policy, past, **how)
-        body = {
-            "ledger": base64.b64encode(codec.pack("ledger", 1, ledger.state())).decode(),
-            "added": {mode: [written(label) for label in labels] for mode, labels in start.added.items()},
-            "rows": start.rows,
-        }
-        return [New("Imported", time, body, None, key)], start
 
     # Folding.
 
@@ -362,7 +229,7 @@ class Replica(Bandit):
 
     def _fold_rule(self, event: Event) -> None:
         with self._lock:
-            _change_rule(self.space, _read_rule(event.body["rule"]), add=event.body["add"])
+            change_rule(self.space, read_rule(event.body["rule"]), add=event.body["add"])
             self._sync()
 
     def _fold_changed(self, event: Event) -> None:
@@ -433,35 +300,3 @@ _FOLDS: dict[str, Callable[[Replica, Event], None]] = {
     "Imported": Replica._fold_imported,
     "Deleted": Replica._fold_deleted,
 }
-
-
-def _change_rule(space: Space, rule: Mapping[str, Any], *, add: bool) -> None:
-    if len(rule) != 1 or not set(rule) <= {"forbid", "allow"}:
-        raise ValueError(f"the rule is {dict(rule)!r}; give either 'forbid' or 'allow', with labels by mode")
-    ((what, labels),) = rule.items()
-    if not add:
-        space.remove_rule(rule)
-    elif what == "forbid":
-        space.forbid(labels)
-    else:
-        space.allow(labels)
-
-
-def _written_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        what: {
-            mode: [written(one) for one in given] if isinstance(given, list) else written(given)
-            for mode, given in labels.items()
-        }
-        for what, labels in rule.items()
-    }
-
-
-def _read_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        what: {
-            mode: [read(one) for one in given] if isinstance(given, list) else read(given)
-            for mode, given in labels.items()
-        }
-        for what, labels in rule.items()
-    }
