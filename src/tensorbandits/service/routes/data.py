@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits import warm
+from tensorbandits.labels import Label
 from tensorbandits.service import export, schemas
 from tensorbandits.service.errors import COMMON, responses
 from tensorbandits.service.hosted import Hosted
@@ -172,10 +173,12 @@ async def import_log(
     """Learn the rewards of a log, a Parquet or CSV file in the body; all of them, or none."""
     host = await service.host(name)
     content = await request.body()
-    mapped, constant = _mapping(columns, "columns"), named(_mapping(fixed, "fixed"))
+    mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
 
     def read() -> warm.Past:
-        frame = _frame(content, [mapped.get(mode, mode) for mode in host.replica.space.modes])
+        levels = zip(host.replica.space.modes, host.replica.space.levels, strict=True)
+        texts = [mapped.get(mode, mode) for mode, labels in levels if any(isinstance(label, str) for label in labels)]
+        frame = _frame(content, texts)
         return warm.past_of_log(host.replica.space, frame, reward, trials, mapped, constant, missing)
 
     past = await run_in_threadpool(read)
@@ -194,8 +197,18 @@ def _mapping(text: str | None, what: str) -> dict[str, Any]:
     return found
 
 
-def _frame(content: bytes, modes: list[str]) -> Any:
-    """The table of a file; labels of a CSV file are text, as written."""
+def _labels(found: dict[str, Any]) -> dict[str, Label]:
+    try:
+        return named(found)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"fixed is {str(found)[:60]}; labels are text, numbers, truth values, dates and times, these two written "
+            'as {"date": "2026-02-28"} and {"time": "2026-02-28T12:00:00"}'
+        ) from None
+
+
+def _frame(content: bytes, texts: list[str]) -> Any:
+    """The table of a file; of a CSV file these columns are text, as written, and others what they look like."""
     import pyarrow as pa
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
@@ -205,7 +218,7 @@ def _frame(content: bytes, modes: list[str]) -> Any:
     try:
         if content[:4] == b"PAR1":
             return pq.read_table(io.BytesIO(content))
-        kinds = pc.ConvertOptions(column_types={name.split(":")[0]: pa.string() for name in modes if ":" not in name})
+        kinds = pc.ConvertOptions(column_types={name.split(":")[0]: pa.string() for name in texts if ":" not in name})
         return pc.read_csv(io.BytesIO(content), convert_options=kinds)
     except (pa.ArrowException, OSError, ValueError) as error:
         words = " ".join(str(error).split())[:200]
