@@ -169,7 +169,7 @@ def test_views_say_what_they_show(served, visit):
     words = {
         "reward": ["Mean reward over time", "bandit", "holdout", "Uplift over the holdout"],
         "traffic": ["Traffic by offer", "share of decisions"],
-        "heat": ["Estimated mean reward", "Highest", "Widths of 90"],
+        "heat": ["Estimated mean reward", "Highest", "intervals are"],
         "effects": ["What matters", "offer × channel", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],

@@ -175,8 +175,8 @@ class Tiles {
     this.set("reward", what, known ? write(side.mean) : "–", known ? `95 %: ${f.between(side.low, side.high, write)}` : none);
     this.showUplift(found);
     this.set("decisions", "Decisions", f.brief(found.decisions), `${f.count(found.rewards)} with a reward`);
-    this.set("waiting", "Waiting for rewards", f.brief(found.waiting), found.decisions ? `${f.share(found.waiting / found.decisions, 1)} of all` : "");
-    this.set("lag", "A reward takes", found.lag ? f.duration(found.lag.p50) : "–", found.lag ? `9 of 10 within ${f.duration(found.lag.p90)}` : "no rewards told yet");
+    this.set("waiting", "Waiting for rewards", f.brief(found.waiting), found.waiting ? `${f.share(found.waiting / found.decisions, 1)} of all` : "");
+    this.set("lag", "A reward takes", found.lag ? f.duration(found.lag.p50) : "–", found.lag ? `9 of 10 within ${f.duration(found.lag.p90)}` : found.rewards ? "seen with the next reward" : "no rewards told yet");
     this.set("last", "Last event", found.last_event ? f.ago(found.last_event.time) : "–", found.last_event ? `${EVENTS[found.last_event.kind] ?? found.last_event.kind}, number ${f.count(found.last_event.seq)}` : "");
   }
 

@@ -16,7 +16,7 @@ const signed = (text) => text.replace("-", MINUS);
 export const isRate = (kind) => RATES.includes(kind);
 
 export const count = (value) => (known(value) ? signed(WHOLE.format(value)) : NONE);
-export const brief = (value) => (known(value) ? signed((Math.abs(value) < 10000 ? WHOLE : BRIEF).format(value)) : NONE);
+export const brief = (value) => (known(value) ? signed((Math.abs(value) < 1e7 ? WHOLE : BRIEF).format(value)) : NONE);
 export const number = (value) => (known(value) ? signed(SHORT.format(value)) : NONE);
 
 /** A mean reward: in percent for clicks, else three digits. */
@@ -79,6 +79,9 @@ export function cut(text, longest) {
   const letters = [...String(text)];
   return letters.length <= longest ? letters.join("") : `${letters.slice(0, longest - 1).join("")}…`;
 }
+
+/** A label within a sentence. */
+export const within = (text) => cut(text, 40);
 
 /** Several words as in a sentence. */
 export const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);

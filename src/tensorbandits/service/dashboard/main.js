@@ -40,7 +40,7 @@ function signIn(words) {
   const form = h("form", { class: "card sign-in", method: "post" },
     h("h1", {}, "Sign in"),
     h("label", { for: "key" }, "API key"), field,
-    h("p", { id: "key-help", class: "faint" }, "A key with the role read shows everything; with admin it can also switch a bandit on. It is kept until this tab is closed. Keys are made with: tensorbandits keys add"),
+    h("p", { id: "key-help", class: "faint" }, "A key with the role read shows everything; with admin it can also switch a bandit on. It is kept until this tab is closed. Keys are made with ", h("code", {}, "tensorbandits keys add"), "."),
     wrong, h("button", { type: "submit", class: "main" }, "Sign in"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -1,6 +1,6 @@
 // The best arms of a context.
 
-import { colours, escaped, Figure, rateFormat, whiskers } from "./charts.js";
+import { colours, escaped, Figure, narrow, rateFormat, whiskers } from "./charts.js";
 import { chooser, empty, h } from "./dom.js";
 import * as f from "./format.js";
 
@@ -35,8 +35,8 @@ function draw(found, given) {
   const sure = best && second && best.low > second.high ? "clearly ahead" : "others may be as good: intervals overlap";
   return {
     title: where ? `Best arms for ${where}` : "Best arms",
-    ...whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", `mean reward, ${f.share(found.level)} intervals`),
-    sentence: best ? `Best now: ${best.labels.join(" · ")}, ${write(best.estimate)} (${f.between(best.low, best.high, write)}); ${sure}.` : "",
+    ...whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", narrow() ? "mean reward" : `mean reward, ${f.share(found.level)} intervals`),
+    sentence: best ? `Best now: ${best.labels.map(f.within).join(" · ")}, ${write(best.estimate)} (${f.between(best.low, best.high, write)}); ${sure}.` : "",
     table: {
       columns: [...found.modes.map((mode) => ({ title: mode })), { title: "estimate", number: true }, { title: "interval", number: true }, { title: "rewards", number: true }],
       rows: found.arms.map((one) => [...one.labels, write(one.estimate), f.between(one.low, one.high, write), f.count(one.rewards)]),

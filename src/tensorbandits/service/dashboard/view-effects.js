@@ -68,7 +68,7 @@ function drawMode(found, mode) {
       shapes: [{ type: "line", xref: "x", yref: "paper", x0: mode.middle, x1: mode.middle, y0: 0, y1: 1, line: { color: c.faint, width: 1, dash: "dash" } }],
     }),
     revision: mode.mode,
-    sentence: `From ${best.text} (${write(best.reward)}) down to ${worst.text} (${write(worst.reward)}).${mode.left_out ? ` ${f.count(mode.left_out)} in between are left out.` : ""}${mode.alike.length ? ` Alike, as far as is known: ${mode.alike.map((group) => f.listed(group.slice(0, 6))).join("; ")}.` : ""}`,
+    sentence: `From ${f.within(best.text)} (${write(best.reward)}) down to ${f.within(worst.text)} (${write(worst.reward)}).${mode.left_out ? ` ${f.count(mode.left_out)} in between are left out.` : ""}${mode.alike.length ? ` Alike, as far as is known: ${mode.alike.map((group) => f.listed(group.slice(0, 6).map(f.within))).join("; ")}.` : ""}`,
     table: { columns: [{ title: mode.mode }, { title: "mean reward", number: true }, { title: "interval", number: true }, { title: "rewards", number: true }, { title: "own", number: true }], rows: mode.levels.map((one) => [one.text, write(one.reward), f.between(one.low, one.high, write), f.count(one.rewards), f.share(one.own)]) },
   };
 }

@@ -91,22 +91,24 @@ function map(found, seen, what) {
   const written = columns.length <= (narrow() ? 6 : WRITTEN) && rows.length <= 40;
   const hover = z.map((line, i) => line.map((value, j) => `${escaped(found.modes[0])}: ${escaped(rows[i])}<br>${escaped(found.modes[1])}: ${escaped(columns[j])}<br>${value === null ? "may not be chosen" : `${what === "width" ? `width of the ${f.share(found.level)} interval` : "estimate"}: ${write(value)}`}`));
   const short = (value) => (value === null ? "" : rate ? (100 * value).toFixed(high < 0.1 ? 1 : 0) : f.number(value));
-  const best = what === "estimate" ? [low, high].length && z.map((line, i) => [i, line.indexOf(high)]).find(([, j]) => j >= 0) : null;
+  const upright = columns.length > (narrow() ? 3 : 6) || Math.max(...columns.map((text) => text.length)) > 8;
+  const below = upright ? 6 * Math.min(Math.max(...columns.map((text) => text.length)), narrow() ? 14 : 28) : 20;
+  const best = what === "estimate" ? z.map((line, i) => [i, line.indexOf(high)]).find(([, j]) => j >= 0) : null;
   return {
-    height: Math.max(220, 24 * rows.length + 150),
+    height: Math.max(150, 24 * rows.length) + below + 60,
     data: [{
       type: "heatmap", z, x: columns.map((_, at) => at), y: rows.map((_, at) => at), colorscale: what === "estimate" ? "Viridis" : "Cividis", hoverinfo: "text", text: hover, xgap: 1, ygap: 1, hoverongaps: false,
-      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: rate ? rateFormat : ".3~r", tickfont: { color: c.faint }, len: 1, nticks: 6 },
+      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: rate ? rateFormat : ".3~r", tickfont: { color: c.faint }, len: 1, nticks: Math.min(6, rows.length + 1) },
     }],
     layout: {
-      xaxis: axis({ title: found.modes[1], tickvals: columns.map((_, at) => at), ticktext: ticks(columns), tickangle: columns.length > (narrow() ? 3 : 6) || Math.max(...columns.map((text) => text.length)) > 8 ? -60 : 0, showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),
+      xaxis: axis({ title: found.modes[1], tickvals: columns.map((_, at) => at), ticktext: ticks(columns), tickangle: upright ? -60 : 0, showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),
       yaxis: axis({ title: found.modes[0], tickvals: rows.map((_, at) => at), ticktext: ticks(rows), autorange: "reversed", showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),
       annotations: written ? z.flatMap((line, i) => line.map((value, j) => ({ x: j, y: i, text: best && best[0] === i && best[1] === j ? `<b>★${short(value)}</b>` : short(value), showarrow: false, font: { size: 11, color: value !== null && value > low + 0.6 * (high - low) ? "#000000" : "#ffffff" } }))) : [],
     },
     revision: `${found.modes.join()}`,
     sentence: what === "estimate"
-      ? best ? `Highest (★): ${rows[best[0]]} with ${columns[best[1]]}, ${write(high)}.${rate && written ? " Numbers are percent." : ""}` : ""
-      : `Widths of ${f.share(found.level)} intervals: from ${write(low)} to ${write(high)}. The wider, the less is known.`,
+      ? best ? `Highest (★): ${f.within(rows[best[0]])} with ${f.within(columns[best[1]])}, ${write(high)}.${rate && written ? " Numbers are percent." : ""}` : ""
+      : `${f.share(found.level)} intervals are ${write(low)} to ${write(high)} wide: the wider, the less is known.`,
     table: {
       columns: [{ title: found.modes[0] }, ...columns.map((text) => ({ title: text, number: true }))],
       rows: rows.map((text, i) => [text, ...z[i].map((value) => (value === null ? "–" : write(value)))]),
