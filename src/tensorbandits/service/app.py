@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Response
+from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service import errors, logs
 from tensorbandits.service.demo import Demo
@@ -55,7 +56,8 @@ async def readyz(service: Served) -> Response:
 )
 async def metrics(service: Served) -> Response:
     """Return numbers for Prometheus."""
-    return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = await run_in_threadpool(service.metrics.text)  # which may read files of other processes
+    return Response(text, media_type=service.metrics.content_type)
 
 
 def _demo(hosts: Hosts) -> Demo:
@@ -92,6 +94,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.serving = Serving(settings, place, hosts, measured)

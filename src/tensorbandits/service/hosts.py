@@ -141,6 +141,7 @@ class Hosts:
         """Let a bandit be no more; its events stay."""
         self.store.delete(host.id, New("Deleted", time.time(), {}, None, key))
         self._catch_up(host)
+        self._metrics.forget(host.name)
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written."""
