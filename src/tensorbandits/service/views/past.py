@@ -1,8 +1,8 @@
 """Views of what was decided and what it earned: numbers, reward and uplift over time, traffic.
 
 Where a reward has a default, those who do not click say so only at the end of their window, so that the mean of the
-rewards that are there already is far too high. Decisions therefore count once they are settled: when their windows have
-ended, or when nearly all decisions up to them have a reward. Policy and holdout are compared on the same decisions.
+rewards that are there already is far too high. Decisions therefore count once they are settled: when nearly all up to
+them have a reward, which they have when windows end. Policy and holdout are compared on the same decisions.
 
 Notation: sums (n, 4) are decisions, rewards, sum of rewards, sum of their squares.
 """
@@ -23,6 +23,7 @@ from tensorbandits.timeline import SIDES, Timeline
 
 _SETTLED = 0.99  # share of decisions with a reward, from which on they count
 _TOGETHER = 20  # decisions of which that share is taken, at least
+_LATE = 2.0  # windows after which decisions count, whether they have a reward or not
 _POINTS = 40  # over time, at most
 _FEWEST_POINTS = 5
 _REWARDS = 100  # of a point, if there can be some points with as many
@@ -152,11 +153,11 @@ def _settled(timeline: Timeline, wait: Wait, waiting: int) -> NDArray[np.bool_]:
     """Which blocks count, (blocks,); without a default rewards come as they are, and all do."""
     if wait.default is None or wait.window is None or not waiting:
         return np.ones(len(timeline), dtype=bool)
+    length = _LATE * wait.window.length
     if wait.window.rounds:
-        ends = np.arange(1, len(timeline) + 1) * timeline.length
-        ripe = ends <= timeline.count - wait.window.length
+        ripe = np.arange(1, len(timeline) + 1) * timeline.length <= timeline.count - length
     else:
-        ripe = np.append(timeline.starts[1:], timeline.last) <= wait.now - wait.window.length
+        ripe = np.append(timeline.starts[1:], timeline.last) <= wait.now - length
     decisions, rewards = timeline.totals.sum(axis=1)[:, :2].T
     chunk = -(-_TOGETHER // timeline.length)
     for begin in range(0, len(ripe), chunk):
