@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+
+def _written(kind: type[datetime.date]) -> AfterValidator:
+    """Refuse text that is no day, or no time, before anything is made of it."""
+
+    def check(text: str) -> str:
+        try:
+            kind.fromisoformat(text)
+        except ValueError:
+            what, such = ("day", "2026-02-28") if kind is datetime.date else ("time", "2026-02-28T12:00:00")
+            raise ValueError(f"{text[:60]!r} is no {what}; write it as in {such}") from None
+        return text
+
+    return AfterValidator(check)
 
 
 class DateLabel(BaseModel):
     """A label that is a day."""
 
     model_config = ConfigDict(extra="forbid")
-    date: str = Field(examples=["2026-02-28"])
+    date: Annotated[StrictStr, _written(datetime.date)] = Field(max_length=40, examples=["2026-02-28"])
 
 
 class TimeLabel(BaseModel):
     """A label that is a time."""
 
     model_config = ConfigDict(extra="forbid")
-    time: str = Field(examples=["2026-02-28T12:00:00"])
+    time: Annotated[StrictStr, _written(datetime.datetime)] = Field(max_length=40, examples=["2026-02-28T12:00:00"])
 
 
 Text = Annotated[StrictStr, Field(max_length=1_000)]
