@@ -68,6 +68,10 @@ class Backend(ABC):
         """Return a list as the parameter of a statement of :class:`Listed`."""
 
     @abstractmethod
+    def send(self, driver: Any) -> None:
+        """See to it that a statement was sent, however large it is."""
+
+    @abstractmethod
     def wait(self, seconds: float) -> bool:
         """Return True as soon as another store wrote, False when so many seconds passed."""
 
@@ -139,6 +143,7 @@ class Session:
         try:
             cursor: Cursor = self._driver.cursor()
             cursor.execute(self.backend.text(statement), parameters)
+            self.backend.send(self._driver)
         except self.backend.driver_error as error:
             raise self.failed(error) from error
         return Answer(self, cursor)

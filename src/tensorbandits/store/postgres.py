@@ -44,6 +44,7 @@ Driver = psycopg.Connection[tuple[Any, ...]]
 
 _CHANNEL = "tensorbandits"
 _LOCKS = 0x7462  # sets our advisory locks apart from those of others in the same database
+_STUCK = 60.0  # seconds after which a server that takes nothing is given up
 _POLL = 1.0  # seconds after which we look ourselves, should a notification have been lost
 
 # A process that hangs in its turn is thrown out, so that others go on.
@@ -85,7 +86,7 @@ class Postgres(Backend):
 
     def __init__(self, url: URL) -> None:
         super().__init__(shown(url))
-        self.listed = statements.Listed(_among)
+        self.listed = statements.Listed(_among, events.c.bandit)
         self.engine = create_engine(
             url,
             connect_args={name: value for name, value in _CONNECTION.items() if name not in url.query},
@@ -172,6 +173,16 @@ class Postgres(Backend):
         """Write the rows of events."""
         session.start(_append, rows=json.dumps(rows))
 
+    def send(self, driver: Driver) -> None:
+        """Send the rest of a statement that was too large for the socket's buffer.
+
+        In a pipeline the driver sends what fits and then waits for answers, while the server waits for the rest.
+        """
+        while driver.pgconn.flush():
+            if not _ready(driver, sockets.POLLIN | sockets.POLLOUT, _STUCK):
+                raise psycopg.OperationalError(f"the server took nothing for {_STUCK:g} seconds")
+            driver.pgconn.consume_input()
+
     def listing(self, values: Sequence[Any]) -> list[Any]:
         """Return a list as one parameter."""
         return list(values)
@@ -250,10 +261,15 @@ def _refuse_stale(driver: Driver, *_: object) -> None:
     """
     if driver.closed:
         raise InvalidatePoolError("closed")
-    poll = sockets.poll()
-    poll.register(driver.fileno(), sockets.POLLIN | sockets.POLLHUP)
-    if poll.poll(0):
+    if _ready(driver, sockets.POLLIN, 0):
         raise InvalidatePoolError("the server ended the connection")
+
+
+def _ready(driver: Driver, what: int, seconds: float) -> bool:
+    """Say whether a connection can be read or written, waiting up to so many seconds."""
+    poll = sockets.poll()
+    poll.register(driver.fileno(), what)
+    return bool(poll.poll(1000 * seconds))
 
 
 def _abandon(connection: PoolProxiedConnection, driver: Driver) -> None:

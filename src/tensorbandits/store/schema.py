@@ -58,8 +58,8 @@ events = Table(
     PrimaryKeyConstraint("bandit", "seq"),
     sqlite_with_rowid=False,  # one tree, in the order in which it is read
 )
-_some_rows("events_decision", events.c.decision.is_not(None), events.c.bandit, events.c.decision, unique=False)
-_some_rows("events_key", events.c.key.is_not(None), events.c.bandit, events.c.key, unique=True)
+_some_rows("events_decision", events.c.decision.is_not(None), events.c.decision, events.c.bandit, unique=False)
+_some_rows("events_key", events.c.key.is_not(None), events.c.key, events.c.bandit, unique=True)
 
 # The base is the state after events that are no longer there; all others are caches.
 snapshots = Table(

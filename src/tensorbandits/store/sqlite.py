@@ -13,7 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, ColumnElement, Connection, bindparam, create_engine, event, func, select
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    literal_column,
+    select,
+)
 
 from tensorbandits.store import statements
 from tensorbandits.store.address import shown
@@ -32,6 +43,10 @@ _POLL = 0.02  # seconds between looks for what others wrote
 _CHECKPOINT = 4000  # pages of the write-ahead log; each is a pause for some turn, and a longer log repeats pages more
 
 
+# The plus keeps SQLite from going through all events of the bandit, which it believes to be few.
+_bandit: ColumnElement[int] = literal_column("+events.bandit", Integer)
+
+
 class SQLite(Backend):
     """One connection writes, others read; a write-ahead log lets both go on at once."""
 
@@ -45,7 +60,7 @@ class SQLite(Backend):
             url = url.set(database=os.path.join(self._directory.name, "store.db"))
         self.path = Path(url.database or "")
         _check_place(self.path)
-        self.listed = statements.Listed(_among)
+        self.listed = statements.Listed(_among, _bandit)
         self.engine = create_engine(
             url, paramstyle="named", connect_args={"check_same_thread": False}, pool_size=8, max_overflow=24
         )
@@ -141,6 +156,9 @@ class SQLite(Backend):
     def append(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of events."""
         session.many(statements.append, rows)
+
+    def send(self, driver: Any) -> None:
+        """Nothing travels."""
 
     def listing(self, values: Sequence[Any]) -> str:
         """Return a list as one parameter."""

@@ -72,8 +72,12 @@ revoke_key = (
 
 
 class Listed:
-    """The statements whose parameter is a list, which each database takes in its own way."""
+    """The statements whose parameter is a list, which each database takes in its own way.
 
-    def __init__(self, among: Among) -> None:
-        self.keyed = select(*_columns).where(_of_bandit, among(events.c.key, "keys"))
-        self.of_decisions = select(*_columns).where(_of_bandit, among(events.c.decision, "ids")).order_by(events.c.seq)
+    ``bandit`` is the column of that name, as the database wants it to use the index of the list's column.
+    """
+
+    def __init__(self, among: Among, bandit: ColumnElement[int]) -> None:
+        mine = bandit == bindparam("bandit")
+        self.keyed = select(*_columns).where(mine, among(events.c.key, "keys"))
+        self.of_decisions = select(*_columns).where(mine, among(events.c.decision, "ids")).order_by(events.c.seq)

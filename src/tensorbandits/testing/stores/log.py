@@ -31,6 +31,22 @@ def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
             assert other.heads() == {bandit.id: 3}
 
 
+def check_large_events(make: Make) -> None:
+    """An import puts a whole ledger into one event, and many events come at once."""
+    with Stores(make) as store:
+        bandit = store.create("a", [New("Created", 0.0)])
+        large = [New("Imported", 0.0, {"ledger": "ab" * 4_000_000}), New("Created", 0.0, {"labels": ["ü"] * 100_000})]
+        append(store, bandit, large)
+        append(store, bandit, [New("x", 0.0, {"at": at}, f"d{at}", f"k{at}") for at in range(20_000)])
+        assert [event.body for event in store.events(bandit.id, after=1, limit=2)] == [new.body for new in large]
+        store.put_snapshot(bandit.id, 2, bytes(20_000_000))
+        assert store.snapshot(bandit.id) == (2, bytes(20_000_000))
+        ids = [f"d{at}" for at in range(20_000)]
+        assert len(store.of_decisions(bandit.id, ids)) == 20_000
+        with store.turn([bandit.id]) as turn:
+            assert len(turn.keyed(bandit.id, [f"k{at}" for at in range(20_000)])) == 20_000
+
+
 def check_events_are_read_in_pages_and_parts(make: Make) -> None:
     """Any range, however long the log."""
     from tensorbandits.store.database import PAGE
@@ -186,6 +202,7 @@ def check_turns_exclude_each_other(make: Make) -> None:
 
 CHECKS = [
     check_what_is_appended_is_read_as_it_was,
+    check_large_events,
     check_events_are_read_in_pages_and_parts,
     check_names,
     check_numbers_have_no_gaps,

@@ -33,8 +33,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("bandit", "seq"),
         sqlite_with_rowid=False,
     )
-    _partial_index("events_decision", "events", ["bandit", "decision"], "decision IS NOT NULL", unique=False)
-    _partial_index("events_key", "events", ["bandit", "key"], "key IS NOT NULL", unique=True)
+    _partial_index("events_decision", "events", ["decision", "bandit"], "decision IS NOT NULL", unique=False)
+    _partial_index("events_key", "events", ["key", "bandit"], "key IS NOT NULL", unique=True)
     op.create_table(
         "snapshots",
         sa.Column("bandit", sa.Integer, sa.ForeignKey("bandits.id"), nullable=False),
