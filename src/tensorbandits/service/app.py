@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Response
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.service import errors, logs
+from tensorbandits.service import errors, examples, logs
 from tensorbandits.service.demo import Demo
 from tensorbandits.service.errors import COMMON, Problem
 from tensorbandits.service.guard import Guard
@@ -31,15 +31,18 @@ late, twice or never. Every write takes an `Idempotency-Key`, so that it can be 
 """
 
 health = APIRouter(tags=["health"])
+_ANY = errors.responses("forbidden", "too_large", "too_many", "internal")  # before it is known what is asked
 
 
-@health.get("/healthz", name="healthz")
+@health.get("/healthz", name="healthz", response_model=dict[str, str], responses=_ANY)
 async def healthz() -> Response:
     """Say that the process lives."""
     return reply({"status": "ok"})
 
 
-@health.get("/readyz", name="readyz", responses=errors.responses("unavailable"))
+@health.get(
+    "/readyz", name="readyz", response_model=dict[str, str | int], responses=_ANY | errors.responses("unavailable")
+)
 async def readyz(service: Served) -> Response:
     """Say whether all bandits are loaded, so that requests may come."""
     if not service.hosts.ready:
@@ -66,6 +69,15 @@ def _demo(hosts: Hosts) -> Demo:
     return demo
 
 
+class _App(FastAPI):
+    """An application whose OpenAPI document has examples."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = examples.add(super().openapi())
+        return self.openapi_schema
+
+
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     """Return the application over a store, which is opened when it starts unless one is given."""
     logs.configure(settings.log_level, settings.log_format)
@@ -87,7 +99,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         if store is None:
             place.close()
 
-    app = FastAPI(
+    app = _App(
         title="tensorbandits",
         version=version("tensorbandits"),
         description=_WORDS,

@@ -239,7 +239,13 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     return reply({"folded": count, "base": base})
 
 
-@router.get("/view/{what}", name="view", responses=_KNOWN, dependencies=[Depends(require("view"))])
+@router.get(
+    "/view/{what}",
+    name="view",
+    response_model=dict[str, Any],
+    responses=_KNOWN,
+    dependencies=[Depends(require("view"))],
+)
 async def view(name: Name, what: str, request: Request, service: Served) -> Response:
     """Return what the page draws; made for it, and changed with it."""
     host = await service.host(name)

@@ -1,0 +1,144 @@
+"""An example of every request and of every answer, for the OpenAPI document; the tests send them all.
+
+They tell one story: of a bandit that chooses offers and channels for segments of customers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ID, _TIME = "9f2c51ab03d7-0", 1790000000.0
+_NEW = {"segment": "new"}
+_ARM = {"offer": "a", "channel": "mail"}
+_RULE = {"forbid": {"offer": "video", "channel": "sms"}}
+_SUMMARY: dict[str, Any] = {
+    "name": "offers",
+    "modes": {"segment": 2, "offer": 3, "channel": 2},
+    "context": ["segment"],
+    "policy": "thompson",
+    "reward": "bernoulli",
+    "apprentice": False,
+    "decisions": 1200,
+    "rewards": 1170.0,
+    "waiting": 30,
+    "seq": 2371,
+    "created": _TIME,
+}
+_SETTINGS = {"reward": "bernoulli", "window": "10 min", "default": 0, "holdout": 0.05}
+_DETAIL: dict[str, Any] = {
+    **_SUMMARY,
+    "levels": {
+        "segment": [{"label": "new", "retired": False}, {"label": "old", "retired": False}],
+        "offer": [{"label": label, "retired": False} for label in ("a", "b", "video")],
+        "channel": [{"label": "mail", "retired": False}, {"label": "sms", "retired": False}],
+    },
+    "rules": [_RULE],
+    "settings": _SETTINGS,
+}
+_MADE = {"propensity": 0.4375, "by": "policy", "time": _TIME}
+_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "TensorThompsonSampling"}
+_KEY = {"id": "7m3k9x2q4a", "name": "web", "role": "decide", "bandits": ["offers"], "created": _TIME, "revoked": None}
+_REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
+_EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
+_BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 12.0, "rewards": 12.0, "total": 5.0}
+
+BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
+    "create_bandit": {
+        "offers to segments, over channels": {
+            "name": "offers",
+            "modes": {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]},
+            "context": ["segment"],
+            **_SETTINGS,
+            "rules": [_RULE],
+        },
+        "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
+    },
+    "change_bandit": {"more holdout": {"holdout": 0.1}, "switch an apprentice on": {"apprentice": False}},
+    "ask": {
+        "for a new customer": {"context": _NEW},
+        "of some channels, with an id": {"context": _NEW, "allowed": {"channel": ["mail"]}, "id": "order-17"},
+    },
+    "ask_many": {"for two customers": {"requests": [{"context": _NEW}, {"context": {"segment": "old"}}]}},
+    "tell": {
+        "of a decision": {"id": "order-17", "reward": 1},
+        "which was wrong": {"id": "order-17", "reward": 0, "amend": True},
+        "of an arm": {"arm": _ARM, "context": _NEW, "reward": 0},
+        "of many at once": {"arm": _ARM, "context": _NEW, "reward": 12, "trials": 100},
+    },
+    "tell_many": {"of two": {"rewards": [{"id": "order-17", "reward": 0}, {"id": _ID, "reward": 1}]}},
+    "activate": {"it was shown": {"id": "order-17"}},
+    "cancel": {"it was not shown": {"id": "order-18"}},
+    "best": {"for a new customer": {"context": _NEW}},
+    "explain": {"for a new customer": {"context": _NEW, "level": 0.9, "arms": 3}, "for all": {}},
+    "add_level": {"another offer": {"mode": "offer", "label": "summer", "like": "a"}},
+    "retire_level": {"an offer that has ended": {"mode": "offer", "label": "video"}},
+    "restore_level": {"an offer that is back": {"mode": "offer", "label": "video"}},
+    "add_rule": {
+        "what does not go together": {"forbid": {"segment": "old", "offer": "b"}},
+        "what alone is allowed": {"allow": {"segment": "new", "channel": ["mail", "sms"]}},
+    },
+    "remove_rule": {"as the bandit lists it": _RULE},
+    "fold": {"the first events": {"before": 2}},
+    "create_key": {"for web servers": {"name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}},
+    "import_log": {"a CSV file": "segment,offer,channel,click\nnew,a,mail,1\nold,b,sms,0\n"},
+}
+ANSWERS: dict[str, Any] = {
+    "healthz": {"status": "ok"},
+    "readyz": {"status": "ready", "bandits": 3},
+    "metrics": "# TYPE tensorbandits_bandits gauge\ntensorbandits_bandits 3.0\n",
+    "list_bandits": {"bandits": [_SUMMARY]},
+    **{name: _DETAIL for name in ("create_bandit", "get_bandit", "change_bandit", "add_level", "retire_level")},
+    **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
+    "ask": _DECISION,
+    "ask_many": {"decisions": [_DECISION]},
+    "tell": _REWARDED,
+    "tell_many": {
+        "results": [
+            _REWARDED,
+            {"error": {"code": "unknown_decision", "message": "no decision has the id 'order-3'; give one that .."}},
+        ]
+    },
+    "activate": {**_REWARDED, "status": "open", "reward": None},
+    "cancel": {**_REWARDED, "status": "cancelled", "reward": None},
+    "get_decision": {**_REWARDED, "changed": False, "arm": _ARM, "context": _NEW, **_MADE},
+    "best": {"arm": _ARM},
+    "explain": {
+        "words": "Beliefs from 1,170 rewards, with bounds for 90 % ..",
+        "scale": "log-odds",
+        "effects": [_EFFECT],
+        "interactions": [{"part": "segment × offer", "share": 0.19, "low": 0.1, "high": 0.3}],
+        "alike": [],
+        "arms": [{"segment": "new", **_ARM, "reward": 0.58, "low": 0.52, "high": 0.64}],
+    },
+    "diagnose": {
+        "words": "'b' of mode 'offer' has moved ..",
+        "structure": "Suggested structure: tucker, rank 1 ..",
+        "moved": [{"mode": "offer", "label": "b", "ago": 300, "before": 0.3, "after": 0.1}],
+    },
+    "history": {"history": [{**_BLOCK, "mean": 0.4167, "error": 0.1486}]},
+    "list_events": {
+        "events": [{"seq": 3, "time": _TIME, "kind": "Rewarded", "decision": _ID, "body": {"reward": 1.0}}]
+    },
+    "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
+    "fold": {"folded": 2, "base": 2},
+    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
+    "list_keys": {"keys": [_KEY]},
+    "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},
+}
+
+
+def add(document: dict[str, Any]) -> dict[str, Any]:
+    """Put the examples into an OpenAPI document, and return it."""
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            name = operation["operationId"]
+            shown = {what: {"value": body} for what, body in BODIES.get(name, {}).items()}
+            for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+                if shown and kind in ("application/json", "text/csv"):
+                    content["examples"] = shown
+            for status in ("200", "201"):
+                for content in operation["responses"].get(status, {}).get("content", {}).values():
+                    if name in ANSWERS:
+                        content["example"] = ANSWERS[name]
+    return document

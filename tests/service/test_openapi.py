@@ -1,0 +1,138 @@
+"""The OpenAPI document: every route is in it and in the table of who may do what, with examples that work."""
+
+import jsonschema
+import pytest
+from tests.service.served import Service
+
+from tensorbandits.service import examples
+from tensorbandits.service.access import ACCESS
+from tensorbandits.service.errors import CODES
+
+WITHOUT_A_KEY = ("healthz", "readyz")
+NOT_FOR_PROGRAMS = ("page", "static", "openapi")
+BINARY = ("export",)
+
+
+@pytest.fixture(scope="module")
+def document(service):
+    answer = service.http.get("/openapi.json")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def operations(document):
+    found = {
+        operation["operationId"]: (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert len(found) == sum(len(methods) for methods in document["paths"].values())
+    return found
+
+
+def checked(document, schema, value):
+    jsonschema.validate(value, {**schema, "components": document["components"]})
+
+
+def test_every_route_is_in_the_table(service, operations):
+    assert set(operations) == set(ACCESS) - set(NOT_FOR_PROGRAMS)
+    for name, (method, path, operation) in operations.items():
+        access = ACCESS[name]
+        assert (method, path) == (access.method, access.path.replace(":path", "")), name
+        assert ("security" in operation) == bool(access.roles), name
+        assert operation["description"], name
+        assert operation["tags"], name
+    routes = {route.name for route in _routes(service.app.routes)}
+    assert routes == set(ACCESS)
+
+
+def _routes(routes):
+    """Yield all routes, those of routers too."""
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from _routes(inner.routes)
+        else:
+            yield route
+
+
+def test_every_answer_is_described(document, operations):
+    for name, (_, path, operation) in operations.items():
+        answers = operation["responses"]
+        wanted = {"403", "413", "429", "500"}
+        if name not in WITHOUT_A_KEY:
+            wanted |= {"401", "422", "503"}
+        if "{" in path and name != "revoke_key":
+            wanted |= {"404"}
+        if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", [])):
+            wanted |= {"404", "409"} if "{name}" in path else {"409"}
+        assert wanted - set(answers) <= ({"409"} if name == "delete_bandit" else set()), name
+        for status, answer in answers.items():
+            assert answer["description"], (name, status)
+            if int(status) < 400:
+                continue
+            [content] = answer["content"].values()
+            for code, example in content["examples"].items():
+                assert CODES[code][0] == int(status), (name, code)
+                checked(document, content["schema"], example["value"])
+
+
+def test_every_body_and_answer_has_an_example(document, operations):
+    for name, (_, _, operation) in operations.items():
+        if "requestBody" in operation:
+            contents = operation["requestBody"]["content"]
+            for kind, content in contents.items():
+                if kind == "application/vnd.apache.parquet":
+                    continue
+                assert content["examples"], (name, kind)
+                for example in content["examples"].values():
+                    checked(document, content["schema"], example["value"])
+        else:
+            assert name not in examples.BODIES
+        for status in ("200", "201"):
+            for content in operation["responses"].get(status, {}).get("content", {}).values():
+                if name not in BINARY:
+                    checked(document, content["schema"], content["example"])
+    assert set(examples.BODIES) | set(examples.ANSWERS) <= set(operations)
+
+
+def test_every_example_works(tmp_path, document, operations):
+    """In the order of the document, with a decision of each id that examples have."""
+    with Service(tmp_path / "own.db") as service:
+        sent = []
+
+        def send(name, body=None, status=(200, 201)):
+            method, path, operation = operations[name]
+            given = {"content": body} if isinstance(body, str) else {} if body is None else {"json": body}
+            params = {"reward": "click"} if name == "import_log" else {}
+            answer = service.http.request(method, path.format(name="offers", id="x"), params=params, **given)
+            assert answer.status_code in status, (name, answer.text)
+            sent.append(name)
+            content = operation["responses"][str(answer.status_code)].get("content", {})
+            for kind, described in content.items():
+                if kind == "application/json":
+                    checked(document, described["schema"], answer.json())
+            return answer
+
+        for name in ("create_bandit", "ask"):
+            for body in examples.BODIES[name].values():
+                send(name, body)
+        for id in (examples._ID, "order-18"):
+            send("ask", {"context": {"segment": "new"}, "id": id})
+        for name, bodies in examples.BODIES.items():
+            if name in sent or name == "create_key":
+                continue
+            for body in bodies.values():
+                if name == "restore_level":
+                    send("retire_level", body)
+                send(name, body)
+        for name in ("healthz", "readyz", "metrics", "list_bandits", "get_bandit", "history", "list_events", "export"):
+            send(name)
+        send("me")
+        send("list_keys")
+        send("diagnose")
+        method, path, _ = operations["view"]
+        assert service.http.request(method, path.format(name="offers", what="health")).status_code == 200
+        send("create_key", {"name": "first", "role": "admin"})
+        assert set(operations) - set(sent) == {"view", "get_decision", "revoke_key", "delete_bandit"}
