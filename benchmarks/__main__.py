@@ -27,10 +27,13 @@ from benchmarks import (
     evaluation,
     exploration,
     feedback,
+    load,
     logs,
     regret,
+    replicas,
     rounds,
     scale,
+    soak,
     studies,
 )
 from benchmarks.report import Chapter, chapter, write_all
@@ -57,6 +60,9 @@ SUITES: dict[str, ModuleType] = {
         change,
         studies,
         durability,
+        load,
+        soak,
+        replicas,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -69,6 +75,9 @@ WHEN_NAMED = (
     application,
     change,
     durability,
+    load,
+    soak,
+    replicas,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -123,8 +132,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration, evaluation, feedback, application, change and durability run only when
-    named, the first three for hours.
+    The suites beds, exploration, calibration, evaluation, feedback, application and change run only when named, the
+    first three for hours; so do durability, load, soak and replicas, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -96,6 +96,11 @@ class Service:
         """The end of what it has written."""
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
+    def errors(self) -> str:
+        """What it has written of errors, or else its last words."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([line for line in lines if '"level":"error"' in line.replace(" ", "")][-3:]) or self.words()
+
     def kill(self) -> None:
         """End it and all its processes at once: no clean-up, no last words."""
         self._end(signal.SIGKILL)
@@ -241,6 +246,10 @@ def serving(place: Place, count: int = 1, **settings: Any) -> Iterator[list[Serv
         for service in services:
             service.start()
         yield [service.wait() for service in services]
+    except BaseException as error:
+        for service in services:
+            error.add_note(f"the server at port {service.port} wrote:\n{service.errors()}")
+        raise
     finally:
         for service in services:
             service.kill()
