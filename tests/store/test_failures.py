@@ -12,13 +12,16 @@ from tests.store import workers
 from tests.store.test_processes import process
 
 from tensorbandits.store import (
+    FoldedError,
     New,
     Store,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    statements,
 )
+from tensorbandits.store.backend import Session
 from tensorbandits.store.postgres_errors import explain
 
 
@@ -198,6 +201,23 @@ def test_what_a_server_cannot_be_made_to_say_here():
     assert type(lost) is StoreUnavailableError
     assert "not known whether it was written" in str(lost)
     assert type(explain(psycopg.errors.TooManyConnections("no"), "db", False)) is StoreUnavailableError
+
+
+def test_a_fold_between_two_statements_of_a_reader_is_told(tmp_path, monkeypatch):
+    with Store.open(tmp_path / "store.db") as store:
+        bandit = store.create("a", [New("x", 0.0)] * 9).id
+        rows, folded = Session.rows, []
+
+        def fold_first(session, statement, **parameters):
+            if statement is statements.log and not folded:
+                folded.append(7)
+                store.fold(bandit, 7, b"base")
+            return rows(session, statement, **parameters)
+
+        monkeypatch.setattr(Session, "rows", fold_first)
+        with pytest.raises(FoldedError, match="up to 7 were folded"):
+            list(store.events(bandit, after=2))
+        assert [event.seq for event in store.events(bandit)] == [8, 9]
 
 
 def test_a_log_that_an_older_copy_replaced_is_noticed(tmp_path):

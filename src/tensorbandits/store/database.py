@@ -143,19 +143,30 @@ class Store:
         last, left = after, statements.LARGEST if limit is None else limit
         while left > 0:
             count = min(left, PAGE)
-            with self._backend.reading() as session:
-                standing = session.rows(statements.standing, bandit=bandit)
-                rows = session.rows(
-                    statements.log, bandit=bandit, after=last, limit=count,
-                    until=statements.LARGEST if until is None else until,
-                )  # fmt: skip
-            folded = standing[0][0] if standing else 0
-            if last and (0 < last < folded or (rows and rows[0][0] != last + 1)):
-                raise FoldedError(folded_away(bandit, last, folded))
-            yield from events_of(bandit, rows)
-            if len(rows) < count:
+            page = self._page(bandit, last, statements.LARGEST if until is None else until, count)
+            yield from page
+            if len(page) < count:
                 return
-            last, left = rows[-1][0], left - len(rows)
+            last, left = page[-1].seq, left - len(page)
+
+    def _page(self, bandit: int, last: int, until: int, count: int) -> list[Event]:
+        """Return the next events; a :class:`FoldedError` if some before them are gone."""
+        with self._backend.reading() as session:
+            folded = self._folded(session, bandit)
+            start = last or folded
+            # Both ends are given, as numbers have no gaps: no database is tempted to look at all that follow.
+            end = min(until, start + count)
+            rows = session.rows(statements.log, bandit=bandit, after=start, until=end, limit=count)
+            if len(rows) < count:
+                folded = self._folded(session, bandit)  # it may have moved in between
+        if start < folded:
+            raise FoldedError(folded_away(bandit, start, folded))
+        return events_of(bandit, rows)
+
+    def _folded(self, session: Session, bandit: int) -> int:
+        """Return the number of the base, 0 without one."""
+        rows = session.rows(statements.standing, bandit=bandit)
+        return int(rows[0][0]) if rows else 0
 
     def of_decisions(self, bandit: int, ids: Iterable[str]) -> dict[str, list[Event]]:
         """Return all events of these decisions, in order; an id without events is left out."""
@@ -226,8 +237,7 @@ class Store:
     def base(self, bandit: int) -> int:
         """Return the number of the base, 0 without one."""
         with self._backend.reading() as session:
-            rows = session.rows(statements.standing, bandit=bandit)
-        return int(rows[0][0]) if rows else 0
+            return self._folded(session, bandit)
 
     def _put(self, session: Session, bandit: int, seq: int, state: bytes, base: bool) -> None:
         """Write a snapshot."""
