@@ -111,7 +111,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     )
     app.state.serving = Serving(settings, place, hosts, measured)
     app.state.keys = known
-    for router in (health, bandits.router, decisions.router, data.router, keys.router, pages.router):
+    for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard
