@@ -59,7 +59,8 @@ export function axis(more = {}) {
 
 /** The axis of time, or of decisions. */
 export function timeAxis(against, more = {}) {
-  return axis(against === "time" ? { title: null, nticks: narrow() ? 4 : 8, ...more } : { title: "decisions", tickformat: ",d", nticks: narrow() ? 4 : 8, ...more });
+  const usual = { nticks: narrow() ? 3 : 8, tickangle: 0 };
+  return axis(against === "time" ? { ...usual, ...more } : { title: "decisions", tickformat: ",d", ...usual, ...more });
 }
 
 export const rateFormat = ".3~p";

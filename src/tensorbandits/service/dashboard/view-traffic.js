@@ -46,7 +46,7 @@ function draw(found, against) {
     title: `Traffic by ${found.mode}`, data, height: narrow() ? 440 : 400,
     layout: {
       showlegend: true, hovermode: "x unified",
-      legend: { orientation: "h", y: -0.14, yanchor: "top", x: 0, traceorder: "normal", font: { color: c.text } },
+      legend: { orientation: "h", y: narrow() ? -0.2 : -0.14, yanchor: "top", x: 0, traceorder: "normal", font: { color: c.text } },
       xaxis: timeAxis(against, { range: [x[0], end] }),
       yaxis: axis({ title: "share of decisions", tickformat: ".0%", range: [0, 1] }),
     },
