@@ -1,0 +1,19 @@
+"""Made-up requests to every route, by callers with every key and none; ``python -m benchmarks.fuzz`` sends more."""
+
+import pytest
+from benchmarks.fuzz import Report, World, fuzz
+from tests.service.served import Service
+
+from tensorbandits.service.access import ACCESS
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["open", "keys"])
+def test_no_answer_is_an_error_of_ours_or_not_as_described(tmp_path, keyed):
+    report = Report()
+    with Service(tmp_path / "own.db", rate=0) as service:
+        world = World(service.url, keyed)
+        fuzz(world, 110, 0, report)
+        world.session.close()
+    assert not report.failures, report.words()
+    assert set(report.callers) == set(world.keys)
+    assert set(report.routes) == set(ACCESS) - {"page", "static", "openapi"}
