@@ -134,6 +134,8 @@ def _judged(kind: str, results: list[Result]) -> list[str]:
     held = [float(np.mean([result[method]["held"] for result in results])) for method in METHODS[:3]]
     ratio, least = _ratio(results, "DR"), 1.0 / LOSS if kind == "no structure" else GAIN
     verdicts = ["holds" if good else "does not hold here" for good in (_within(held), ratio >= least)]
+    if (most := _ratio(results, "DR, true means")) < least:
+        verdicts[1] += f"; no model could, {most:.2f} at most"
     return [
         kind,
         f"{min(held):.1%} and {max(held):.1%}",
