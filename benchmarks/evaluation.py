@@ -26,6 +26,8 @@ WORLDS = {
     "clicks": "log-odds of rank 2 about 10 %",
 }
 METHODS = ("IPS", "SNIPS", "DR", "direct")
+HELD = (0.85, 0.95)  # of the intervals by IPS, SNIPS and DR should hold the truth
+GAIN, LOSS = 2.0, 1.2  # variance of IPS over that of DR where the model is right, and the other way where it is wrong
 
 
 def plan(options: Options) -> list[Settings]:
@@ -50,11 +52,19 @@ def measure(settings: Settings) -> Result:
         one = found.of("target", method)
         result[method] = {"error": one.value - truth, "half": (one.high - one.low) / 2}
         result[method]["held"] = bool(one.low <= truth <= one.high)
+    result["DR, true means"] = {"error": _best_possible(log, means, target) - truth}
     beside = found.difference("target")
     gain = truth - float((means * logging).sum() / SHAPE[CONTEXT])
     result["difference"] = {"error": beside.value - gain, "half": (beside.high - beside.low) / 2}
     result["difference"]["held"] = bool(beside.low <= gain <= beside.high)
     return result
+
+
+def _best_possible(log: Any, means: np.ndarray, target: np.ndarray) -> float:
+    """What DR says if its model is the truth itself, which no model can do better than."""
+    cells, rewards, propensities = log.decisions()
+    at, given = tuple(cells.T), (means * target).sum(axis=(1, 2))[cells[:, CONTEXT]]
+    return float((given + target[at] / propensities * (rewards - means[at])).mean())
 
 
 def world(kind: str, rng: np.random.Generator) -> np.ndarray:
@@ -93,27 +103,63 @@ def section(store: Store, options: Options) -> Findings:
         _row(kind, method, results)
         for kind, results in groups.items()
         if results
-        for method in (*METHODS, "difference")
+        for method in (*METHODS, "DR, true means", "difference")
     ]
+    judged = [_judged(kind, results) for kind, results in groups.items() if results]
     header = ["rewards", "method", "logs", "intervals that hold the truth", "half width", "variance of IPS / its own"]
     parts: list[Part] = [
         Text(
             f"Logs of {ROWS:,} decisions among {SHAPE[1]} x {SHAPE[2]} combinations in {SHAPE[0]} contexts, made by "
             f"one policy, {EXPLORING:.0%} of them uniform; another is evaluated, both random. How often the "
             f"{LEVEL:.0%} interval holds the true value per decision, its mean half width, and how many times the mean "
-            "squared error of IPS is that of the method. The difference is that from the logged policy, by DR. "
+            "squared error of IPS is that of the method. DR with the true means as its model says how much any model "
+            "could gain. The difference is that from the logged policy, by DR. "
             + "; ".join(f"{kind}: {words}" for kind, words in WORLDS.items())
             + "."
         ),
         command(NAME, *options.flags),
         Table(header, rows),
+        Text(
+            f"Wanted are intervals by IPS, SNIPS and DR that hold the truth in {HELD[0]:.0%} to {HELD[1]:.0%} of the "
+            f"logs, and a variance of DR that is at most 1 / {GAIN:g} of that of IPS where the model is right, and at "
+            f"most {LOSS:g} times as much where it is wrong."
+        ),
+        Table(["rewards", "least and most that hold", "verdict", "variance of IPS / DR", "wanted", "verdict"], judged),
     ]
     return parts, {"groups": groups}
 
 
+def _judged(kind: str, results: list[Result]) -> list[str]:
+    """One line of verdicts."""
+    held = [float(np.mean([result[method]["held"] for result in results])) for method in METHODS[:3]]
+    ratio, least = _ratio(results, "DR"), 1.0 / LOSS if kind == "no structure" else GAIN
+    verdicts = ["holds" if good else "does not hold here" for good in (_within(held), ratio >= least)]
+    if (most := _ratio(results, "DR, true means")) < least:
+        verdicts[1] += f"; no model could, {most:.2f} at most"
+    return [
+        kind,
+        f"{min(held):.1%} and {max(held):.1%}",
+        verdicts[0],
+        f"{ratio:.2f}",
+        f"at least {least:.2g}",
+        verdicts[1],
+    ]
+
+
+def _within(shares: list[float]) -> bool:
+    return HELD[0] <= min(shares) and max(shares) <= HELD[1]
+
+
+def _ratio(results: list[Result], method: str) -> float:
+    """How many times the mean squared error of IPS is that of a method."""
+    squares = [np.mean([result[name]["error"] ** 2 for result in results]) for name in ("IPS", method)]
+    return float(squares[0] / squares[1])
+
+
 def _row(kind: str, method: str, results: list[Result]) -> list[str]:
+    ratio = "–" if method == "difference" else f"{_ratio(results, method):.2f}"
+    if "held" not in results[0][method]:
+        return [kind, method, str(len(results)), "–", "–", ratio]
     held = np.mean([result[method]["held"] for result in results])
     half = np.mean([result[method]["half"] for result in results])
-    squares = {name: np.mean([result[name]["error"] ** 2 for result in results]) for name in ("IPS", method)}
-    ratio = "–" if method == "difference" else f"{squares['IPS'] / squares[method]:.2f}"
     return [kind, method, str(len(results)), f"{held:.1%}", f"{half:.3g}", ratio]

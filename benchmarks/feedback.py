@@ -2,13 +2,18 @@
 
 Each way of feedback plays the same simulated campaigns. After the last decision all windows are let end; then the
 ledger of the policy must be that of the distinct rewards plus the defaults of those that got lost, entry by entry.
+Beside them plays the campaign of the tutorial, as it stands there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +30,10 @@ TITLE = "Feedback as it comes: late, in batches, shuffled, lost, doubled"
 
 ROUNDS, SEEDS = 10_000, 10
 PERFECT = "at once"
+PAGE = Path(__file__).parent.parent / "docs" / "tutorial.md"
+CAMPAIGN, CAMPAIGNS = "the tutorial's campaign", 20
+SIMULATED = ("people = ", "now = ", "people.wait")  # lines that an application of one's own does not have
+LEAST, LINES = 0.9, 25  # of what it earns with feedback at once, in so many lines
 Delay = Callable[[int, np.random.Generator], int]
 
 
@@ -79,11 +88,12 @@ class Post:
 def plan(options: Options) -> list[Settings]:
     """Every way on every world."""
     seeds, rounds = (1, 300) if options.quick else (SEEDS, ROUNDS)
+    campaigns = range(options.fresh_seed, options.fresh_seed + (0 if options.quick else CAMPAIGNS))
     return [
         {"way": way, "rounds": rounds, "seed": seed}
         for seed in range(options.fresh_seed, options.fresh_seed + seeds)
         for way in WAYS
-    ]
+    ] + [{"way": CAMPAIGN, "perfect": perfect, "seed": seed} for seed in campaigns for perfect in (False, True)]
 
 
 def label(settings: Settings) -> str:
@@ -93,6 +103,8 @@ def label(settings: Settings) -> str:
 
 def measure(settings: Settings) -> Result:
     """Play a campaign; return what it earned, what was possible, and whether the ledger is the one it should be."""
+    if settings["way"] == CAMPAIGN:
+        return campaign(settings["seed"], perfect=settings["perfect"])
     way, rounds = WAYS[settings["way"]], settings["rounds"]
     segments, offers = [f"segment {k}" for k in range(8)], [f"offer {k}" for k in range(30)]
     space = tb.Space({"segment": segments, "offer": offers, "channel": list("abcdef")}, context=["segment"])
@@ -117,12 +129,40 @@ def measure(settings: Settings) -> Result:
     return {"earned": earned, "possible": possible, "exact": bool(bandit.policy.ledger == expected)}
 
 
+def program() -> str:
+    """Return the application of the tutorial: its blocks that are titled campaign.py."""
+    text = PAGE.read_text(encoding="utf-8")
+    return "".join(re.findall(r'^```python title="campaign.py"\n(.*?)^```', text, flags=re.MULTILINE | re.DOTALL))
+
+
+def lines() -> list[str]:
+    """Return the lines of the application that are the user's own."""
+    return [line for line in program().splitlines() if line.strip() and not line.startswith(SIMULATED)]
+
+
+def campaign(seed: int, *, perfect: bool) -> Result:
+    """Run the application of the tutorial up to its evaluation, with people of another seed.
+
+    With ``perfect`` feedback every reward is told at once, clicked or not, and told once.
+    """
+    source = program().split("import pyarrow")[0].replace("seed=0", f"seed={seed}")
+    source = source.replace("Bandit.load(", "Bandit.load(fresh=False, path=")  # so that it can be run again
+    if perfect:
+        source = source.replace("people.show(decision)", "bandit.tell(decision, int(people.show(decision)))")
+    names: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(compile(source, str(PAGE), "exec"), names)
+    return {"earned": names["people"].earned, "possible": names["people"].possible}
+
+
 def section(store: Store, options: Options) -> Findings:
     """Report what each way earned beside feedback at once."""
     groups: dict[str, dict[int, Result]] = {way: {} for way in WAYS}
+    played: dict[bool, dict[int, Result]] = {False: {}, True: {}}
     for settings in plan(options):
         if (result := store.get(settings)) is not None:
-            groups[settings["way"]][settings["seed"]] = result
+            its = played[settings["perfect"]] if settings["way"] == CAMPAIGN else groups[settings["way"]]
+            its[settings["seed"]] = result
     rows = [_row(way, results, groups[PERFECT]) for way, results in groups.items() if results]
     rounds = plan(options)[0]["rounds"]
     parts: list[Part] = [
@@ -135,7 +175,41 @@ def section(store: Store, options: Options) -> Findings:
         command(NAME, *options.flags),
         Table(["rewards come", "campaigns", "regret", "earned beside at once", "exact ledgers"], rows),
     ]
-    return parts, {"groups": {way: list(results.values()) for way, results in groups.items()}}
+    if shares := shares_of(played[False], played[True]):
+        parts += _campaign_parts(shares, played[True])
+    return parts, {"groups": {way: list(results.values()) for way, results in groups.items()}, "campaign": shares}
+
+
+def shares_of(late: dict[int, Result], perfect: dict[int, Result]) -> list[float]:
+    """Return what campaigns earned of what they earn with perfect feedback, by seed."""
+    return [late[seed]["earned"] / perfect[seed]["earned"] for seed in late if seed in perfect]
+
+
+def _campaign_parts(shares: list[float], perfect: dict[int, Result]) -> list[Part]:
+    possible = sum(one["earned"] for one in perfect.values()) / sum(one["possible"] for one in perfect.values())
+    mean, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
+    verdict = "holds" if mean >= LEAST else "does not hold here"
+    return [
+        Text(
+            f"The campaign of the tutorial, {len(lines())} lines beside those that simulate people (at most {LINES} "
+            "are wanted): clicks late, lost and doubled, offers that come and go, a rule, a restart, floors and a "
+            "holdout. What it earns is a share of what the same program earns when every reward is told at once and "
+            f"once, paired by seed, with a standard error. Told so, it earns {possible:.2f} of what is possible."
+        ),
+        Table(
+            ["campaigns", "earned beside at once", "least and most", "wanted", "verdict"],
+            [
+                [
+                    str(len(shares)),
+                    f"{mean:.3f} +- {error:.3f}",
+                    f"{min(shares):.2f} and {max(shares):.2f}",
+                    f"at least {LEAST:g}",
+                    verdict,
+                ]
+            ],
+            "The tutorial's campaign",
+        ),
+    ]
 
 
 def _row(way: str, results: dict[int, Result], perfect: dict[int, Result]) -> list[str]:

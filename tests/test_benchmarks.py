@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, application, change, deciding, feedback, regret, studies
+from benchmarks import against, application, change, deciding, evaluation, feedback, regret, studies
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -181,6 +181,26 @@ def test_lucky_cells_are_best_of_all_unless_they_are_steadied():
     found = studies.measure({"task": "lucky", "seed": 5})
     assert (found["raw"], found["raw best"]) == (4, 1.0)
     assert found["steadied"] == 0
+
+
+def test_evaluations_are_judged_by_what_holds_and_by_what_any_model_could_gain():
+    def results(held, ips, ours, best):
+        errors = {"IPS": ips, "SNIPS": ips, "DR": ours, "DR, true means": best}
+        return [{name: {"error": error, "held": at < held} for name, error in errors.items()} for at in range(10)]
+
+    assert evaluation._judged("low rank", results(9, 2.0, 1.0, 0.9))[2:] == ["holds", "4.00", "at least 2", "holds"]
+    wrong = evaluation._judged("no structure", results(8, 1.0, 1.05, 1.0))
+    assert wrong[1:] == ["80.0% and 80.0%", "does not hold here", "0.91", "at least 0.83", "holds"]
+    rare = evaluation._judged("clicks", results(10, 1.1, 1.0, 1.0))
+    assert rare[2:] == ["does not hold here", "1.21", "at least 2", "does not hold here; no model could, 1.21 at most"]
+
+
+def test_the_tutorial_is_an_application_of_few_lines():
+    lines = feedback.lines()
+    assert len(lines) <= feedback.LINES
+    for call in ("forbid(", "ask(", "tell(", "add_level(", "retire_level(", "save(", "load(", "evaluate(", "default=0"):
+        assert call in "".join(lines)
+    assert "delay=600, lost=0.05, twice=0.1" in feedback.program()
 
 
 def test_feedback_in_every_way_leaves_the_ledger_that_it_should(tmp_path):

@@ -4,6 +4,8 @@ import copy
 import enum
 import json
 import pickle
+import sys
+import threading
 from datetime import date, datetime
 
 import numpy as np
@@ -263,6 +265,8 @@ def test_allowing_in_the_words_of_a_rule_takes_it_back():
     space.forbid(offer="video", channel="sms")
     with pytest.raises(ValueError, match=r"is no rule here; the rules are .*video"):
         space.allow(offer="video", channel="mail")
+    with pytest.raises(ValueError, match=r"no rule here.*list them: channel=\['mail'\]"):
+        space.allow(offer="a", channel="mail")
     space.allow(channel="sms", offer="video")
     assert space.rules == ()
 
@@ -354,3 +358,37 @@ def test_a_whitelist_of_context_is_refused():
         offers(context=["segment"]).allow(segment=["new"])
     with pytest.raises(ValueError, match="no levels"):
         offers(context=["segment"]).allow(offer=[])
+
+
+def test_threads_may_change_rules_that_others_read():
+    """No rule is lost, none leaves nothing to choose, and nobody reads half of a change."""
+    space = Space({"segment": range(4), "offer": range(30)}, context=["segment"])
+    failed, refused = [], []
+
+    def work(segment):
+        try:
+            for offer in range(30):
+                before = space.version
+                try:
+                    space.forbid(segment=segment // 2, offer=offer)
+                    assert space.version > before
+                except ValueError:
+                    refused.append(segment // 2)
+                assert len(space.forbidden) <= len(copy.deepcopy(space).rules) <= len(space.state()["forbidden"]) <= 58
+        except Exception as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(segment,)) for segment in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failed == []
+    assert len(space.rules) == 58  # all but one offer of two segments
+    assert set(refused) == {0, 1}
+    assert pickle.loads(pickle.dumps(space)) == space

@@ -207,8 +207,12 @@ def test_what_is_no_other_bandit_is_refused(other):
     one = bandit()
     with pytest.raises(TypeError, match="not another Bandit"):
         one.tell_bandit(one)
-    with pytest.raises(ValueError, match="no reward is left"):
-        one.tell_bandit(bandit())
+
+
+def test_a_bandit_that_was_told_nothing_has_nothing_to_tell():
+    one = bandit()
+    assert repr(one.tell_bandit(bandit())) == "WarmStart(told 0 rewards of 0 cells)"
+    assert one.policy.ledger.rounds == 0
 
 
 def test_a_warm_bandit_decides_well_at_once():

@@ -9,10 +9,12 @@ for the second.
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from tensorbandits import beliefs, codec, figures, warm
 from tensorbandits.beliefs import Beliefs
-from tensorbandits.checks import Cell, check_count, check_seed, is_finite
+from tensorbandits.checks import Cell, check_count, check_flag, check_seed, is_finite, nearest
 from tensorbandits.data.log import Missing
 from tensorbandits.deciding import Drawn, Request, Ring
 from tensorbandits.decision import Decision
@@ -33,7 +35,7 @@ from tensorbandits.shares import Shares
 from tensorbandits.space import Space
 from tensorbandits.spans import Span
 from tensorbandits.telling import Teller
-from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 from tensorbandits.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -136,7 +138,9 @@ class Bandit:
             )
         told = None if default is None else self.policy.check_reward(default)
         bounds = {"capacity": capacity, "remember": remember}
-        self._book = Book(window=length, default=told, adds=bool(adds), timeline=Timeline(len(space.shape)), **bounds)
+        self._book = Book(
+            window=length, default=told, adds=check_flag(adds, "adds"), timeline=Timeline(len(space.shape)), **bounds
+        )
         self._teller = Teller(self.policy, Span.of(half_life, "half_life", whole=False), self._now())
         self._prepare()
 
@@ -167,14 +171,14 @@ class Bandit:
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping.
         """
-        levels = self.space.given(context, **labels)
+        levels, shown = self.space.given(context, **labels), check_flag(activate, "activate")
         chosen = {} if allowed is None else self.space.allowed(allowed)
         now = self._now()
         if self._teller.overdue(now):
             self._apply(now)
         sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
         fresh = [] if sampling is None else self._ring.fresh(sampling)
-        with self._lock:
+        with self._lock, self._in_words(levels, chosen):
             if id is not None and check_id(id) in self._book:
                 raise ClosedDecisionError(f"a decision has the id {id!r} already; give each its own, or none")
             request = self._request(levels, chosen)
@@ -186,7 +190,7 @@ class Bandit:
             else:
                 drawn = request.ask(self.policy, self._rng)
             held = drawn.by == "holdout"
-            number = self._book.open(drawn.cell, drawn.note, time=now, active=activate, held=held, number=id)
+            number = self._book.open(drawn.cell, drawn.note, time=now, active=shown, held=held, number=id)
             self._changes.extend(self._book.expire(time=now))
         self._apply(now)
         return self._named(number, drawn, now)
@@ -225,10 +229,15 @@ class Bandit:
         if decision is None:
             if amend or add:
                 raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
-            cell = self.space.cell({**(context or {}), **(arm or {})})
+            for name, given in (("arm", arm), ("context", context)):
+                if given is not None and not isinstance(given, Mapping):
+                    raise TypeError(f"{name} is {given!r}; give labels by mode, such as {{'offer': 'a'}}")
+            cell = self.space.cell(context, **(arm or {}))
             self._changes.append(Change(cell, None, self.policy.check_reward(reward), None))
             self._close(lambda now: None)
             return
+        if amend and add:
+            raise ValueError("amend and add are both True; the reward takes the place of the first, or adds to it")
         if context is not None:
             raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
         number = _id(decision)
@@ -317,9 +326,10 @@ class Bandit:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
         levels = self.space.given(context, **labels)
         chosen = {} if allowed is None else self.space.allowed(allowed)
-        with self._lock:
-            query = self._request(levels, chosen).query
-        named = self.space.labels(self.policy.best(levels, query.allowed))
+        with self._in_words(levels, chosen):
+            with self._lock:
+                query = self._request(levels, chosen).query
+            named = self.space.labels(self.policy.best(levels, query.allowed))
         return {name: label for name, label in named.items() if self.space.position(name) not in self.space.context}
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Checkup:
@@ -617,11 +627,36 @@ class Bandit:
             self._requests[key] = request
         return request
 
+    @contextmanager
+    def _in_words(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> Iterator[None]:
+        """Say by name that a request leaves nothing to choose."""
+        try:
+            yield
+        except NothingAllowedError:
+            raise ValueError(self._nothing(levels, chosen)) from None
+
+    def _nothing(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> str:
+        names, labels = self.space.modes, self.space.levels
+        given = {names[mode]: labels[mode][level] for mode, level in zip(self.space.context, levels, strict=True)}
+        some = {names[mode]: [labels[mode][level] for level in these] for mode, these in chosen.items()}
+        words = [f"given {given}" if given else "", f"with allowed={some}" if some else ""]
+        return (
+            f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
+            "back one of space.rules"
+        )
+
 
 def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
     """Return the policy itself, or one made for the space."""
     if not isinstance(policy, Policy):
-        return registry.find(policy).make(space.shape, context=space.context, seed=seed, **settings)
+        record = registry.find(policy)
+        known = ["paper", *record.settings]
+        for name in settings:
+            if name not in known and not record.takes_any:
+                own = [one for one in inspect.signature(Bandit).parameters if one != "settings"]
+                hint = nearest(name, [*own, *known]) or f"allowed are {', '.join([*own, *known])}"
+                raise TypeError(f"{name!r} is no argument of a bandit or of {record.kind.__name__}: {hint}")
+        return record.make(space.shape, context=space.context, seed=seed, **settings)
     if settings:
         raise TypeError(f"{sorted(settings)} are settings of a policy that is made already; give its name instead")
     if (policy.shape, policy.context) != (space.shape, space.context):

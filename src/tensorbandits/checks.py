@@ -331,6 +331,18 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return a truth value; any text would be one too.
+
+    >>> check_flag("no", "adds")
+    Traceback (most recent call last):
+    TypeError: adds is 'no'; give True or False
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}; give True or False")
+    return bool(value)
+
+
 def check_seed(seed: Any) -> int | np.random.SeedSequence | None:
     """Return a seed: ``None`` for fresh randomness, a whole number of at least 0, or a ``SeedSequence``.
 

@@ -60,11 +60,11 @@ class Decision:
             labels = {name: {mode: read(label) for mode, label in data[name].items()} for name in ("arm", "context")}
             for mode, label in (*labels["arm"].items(), *labels["context"].items()):
                 key(label, mode)
-            numbers = [data["time"], *([] if data["propensity"] is None else [data["propensity"]])]
-            texts = [data["id"], data["by"], data["policy"]]
+            texts, share = [data["id"], data["by"], data["policy"]], data["propensity"]
+            sound = is_finite(data["time"]) and (share is None or (is_finite(share) and 0 < share <= 1))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no decision ({error}); give what to_dict returned, unchanged") from None
-        if not all(map(is_finite, numbers)) or not all(isinstance(text, str) for text in texts):
+        if not sound or data["by"] not in BY or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{data!r} is no decision; give what to_dict returned, unchanged")
         return cls(**{**data, **labels})
 

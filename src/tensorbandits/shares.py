@@ -45,11 +45,29 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
             raise ValueError(f"the floors add up to {total:g}; they are shares of all decisions, at most 1 together")
         if abs((total := sum(one.share for one in parts["baseline"])) - 1.0) > 1e-9:
             raise ValueError(f"the shares of the baseline add up to {total:g}; they must add up to 1")
+        if not holdout and baseline != "uniform":
+            raise ValueError(f"baseline is {baseline!r}, but nothing is held out for it; give a share: holdout=0.1")
         if isinstance(holdout, bool) or not is_finite(holdout) or not 0 <= holdout < 1:
             raise ValueError(
                 f"holdout is {holdout!r}; it is the share of decisions for the baseline, from 0 to below 1"
             )
-        return cls(**parts, holdout=float(holdout))
+        shares = cls(**parts, holdout=float(holdout))
+        for one in shares.ceilings:
+            if (least := shares._least(space, one.levels)) > one.share + 1e-9:
+                labels = {space.modes[mode]: space.levels[mode][level] for mode, level in one.levels.items()}
+                raise ValueError(
+                    f"the ceiling of {labels} is {one.share:g}, but floors and holdout alone give these arms "
+                    f"{least:.3g} of the decisions; raise it, or lower them"
+                )
+        return shares
+
+    def _least(self, space: Space, wanted: dict[int, int]) -> float:
+        """What floors and baseline give to the arms with some levels, where all arms are allowed."""
+        return sum(
+            (self.holdout if part is self.baseline else 1.0 - self.holdout) * share * _inside(space, wanted, levels)
+            for part in (self.floors, self.baseline)
+            for levels, share in part
+        )
 
     def state(self) -> list[Any]:
         """Return all but the holdout's share as plain data."""
@@ -60,6 +78,17 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
         """Return the shares that :meth:`state` described."""
         parts = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state]
         return cls(parts[0], parts[1], parts[2], float(holdout))
+
+
+def _inside(space: Space, wanted: dict[int, int], levels: dict[int, int]) -> float:
+    """The share of the arms with some levels that have the wanted ones too, in a context that has them."""
+    found = 1.0
+    for mode, level in wanted.items():
+        if mode in levels:
+            found *= levels[mode] == level
+        elif mode not in space.context:
+            found /= space.shape[mode]
+    return found
 
 
 def _parts(space: Space, name: str, value: Any) -> list[Share]:

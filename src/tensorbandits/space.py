@@ -5,6 +5,8 @@ Labels live here and at the edge; everything inside the library is positions of 
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -30,7 +32,8 @@ class Space:
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
     same level, as columns of whole numbers come as floats from some files. Otherwise the kind counts: the number 1, the
-    text ``"1"`` and ``True`` are three labels. Labels come back as they were given.
+    text ``"1"`` and ``True`` are three labels. Labels come back as they were given. Any thread may change levels and
+    rules.
 
     >>> modes = {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]}
     >>> space = Space(modes, context=["segment"])
@@ -54,7 +57,7 @@ class Space:
         self._positions = {name: j for j, name in enumerate(self._names)}
         self._labels: list[list[Label]] = [[] for _ in self._names]
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
-        self._version = 0
+        self._version, self._lock = 0, threading.RLock()  # which those hold who read or change more than one thing
         for name, labels in modes.items():
             for label in _listed(name, labels):
                 self.add_level(name, label)
@@ -92,7 +95,8 @@ class Space:
 
         What :meth:`forbid` and :meth:`allow` recorded, and the retired levels of modes that are decided.
         """
-        return tuple(self._book.forbidden(self.shape))
+        with self._lock:
+            return tuple(self._book.forbidden(self.shape))
 
     @property
     def rules(self) -> tuple[dict[str, dict[str, Any]], ...]:
@@ -106,13 +110,16 @@ class Space:
         >>> space.remove_rule(space.rules[0]); len(space.rules)
         1
         """
-        return tuple(self._shown(rule) for rule in self._book.rules)
+        with self._lock:
+            return tuple(self._shown(rule) for rule in self._book.rules)
 
     @property
     def retired(self) -> dict[str, list[Label]]:
         """The levels that :meth:`retire_level` retired, by mode."""
         found: dict[str, list[Label]] = {}
-        for mode, level in sorted(self._book.retired):
+        with self._lock:
+            retired = sorted(self._book.retired)
+        for mode, level in retired:
             found.setdefault(self._names[mode], []).append(self._labels[mode][level])
         return found
 
@@ -169,10 +176,15 @@ class Space:
         >>> Space({"segment": ["new", "old"], "offer": ["a", "b", "c"]}, ["segment"]).allowed(offer=["a", "c"])
         {1: [0, 2]}
         """
-        return {
+        found = {
             self.position(mode): [self.level(mode, label) for label in _listed(mode, chosen)]
             for mode, chosen in _merged(labels, named).items()
         }
+        for mode in found:
+            if mode in self._context:
+                decided = [name for j, name in enumerate(self._names) if j not in self._context]
+                raise ValueError(f"{self._names[mode]!r} is given, not decided; allow levels of {decided}")
+        return found
 
     def cells(self, columns: Mapping[str, Sequence[Label]]) -> NDArray[np.int64]:
         """Return many cells as an array of shape (n, d), from one column of n labels per mode.
@@ -230,8 +242,13 @@ class Space:
         rule = self._rule(_merged(labels, named))
         if rule.only:
             self._add(rule)
-        else:
+        elif rule in self._book.rules:
             self._remove(rule, "forbid")
+        else:
+            raise ValueError(
+                f"{{'forbid': {self._words(rule)}}}, which this would take back, is no rule here; the rules are "
+                f"{list(self.rules)[:_SHOWN]}: to allow nothing but some labels of a mode, list them: channel=['mail']"
+            )
 
     def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> None:
         """Take back a rule, given as :attr:`rules` lists it."""
@@ -259,18 +276,20 @@ class Space:
                 f"the rule names {[self._names[j] for j in sorted(wanted)]}, none of which is decided, so that nothing "
                 f"could be chosen where it applies; name one of {decided}"
             )
-        try:
-            self._book.add(rule, self.shape)
-        except Exhausted as empty:
-            raise ValueError(self._exhausted(f"the rule {self._shown(rule)}", empty.levels)) from None
-        self._version += 1
+        with self._lock:
+            try:
+                self._book.add(rule, self.shape)
+            except Exhausted as empty:
+                raise ValueError(self._exhausted(f"the rule {self._shown(rule)}", empty.levels)) from None
+            self._version += 1
 
     def _remove(self, rule: Rule, kind: str) -> None:
-        if rule not in self._book.rules or (kind == "forbid") == bool(rule.only):
-            given, known = {kind: self._words(rule)}, list(self.rules)[:_SHOWN]
-            raise ValueError(f"{given} is no rule here; the rules are {known}: give one of them")
-        self._book.remove(rule, self.shape)
-        self._version += 1
+        with self._lock:
+            if rule not in self._book.rules or (kind == "forbid") == bool(rule.only):
+                given, known = {kind: self._words(rule)}, list(self.rules)[:_SHOWN]
+                raise ValueError(f"{given} is no rule here; the rules are {known}: give one of them")
+            self._book.remove(rule, self.shape)
+            self._version += 1
 
     def _shown(self, rule: Rule) -> dict[str, dict[str, Any]]:
         return {"allow" if rule.only else "forbid": self._words(rule)}
@@ -294,19 +313,21 @@ class Space:
         {}
         """
         at, level = self.position(mode), self.level(mode, label)
-        try:
-            self._book.retire(at, level, self.shape)
-        except Exhausted as empty:
-            raise ValueError(self._exhausted(f"{label!r} of mode {mode!r} retired", empty.levels)) from None
-        self._version += 1
+        with self._lock:
+            try:
+                self._book.retire(at, level, self.shape)
+            except Exhausted as empty:
+                raise ValueError(self._exhausted(f"{label!r} of mode {mode!r} retired", empty.levels)) from None
+            self._version += 1
 
     def restore_level(self, mode: str, label: Label) -> None:
         """Let a level that was retired be chosen again."""
         at, level = self.position(mode), self.level(mode, label)
-        if (at, level) not in self._book.retired:
-            raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
-        self._book.restore(at, level, self.shape)
-        self._version += 1
+        with self._lock:
+            if (at, level) not in self._book.retired:
+                raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
+            self._book.restore(at, level, self.shape)
+            self._version += 1
 
     def add_level(self, mode: str, label: Label) -> int:
         """Add a level at the end of a mode, and return its index. Ledgers and policies of the space must grow too.
@@ -316,22 +337,31 @@ class Space:
         (2, (3, 2))
         """
         at, found, value = self.position(mode), key(label, mode), plain(label)
-        if found in self._indices[at]:
-            known = self._labels[at][self._indices[at][found]]
-            same = "" if repr(known) == repr(value) else f", as {known!r}"
-            raise ValueError(f"mode {mode!r} has the level {value!r} already{same}; name each level once")
-        self._labels[at].append(value)
-        self._indices[at][found] = len(self._labels[at]) - 1
-        self._version += 1
-        return self._indices[at][found]
+        with self._lock:
+            if found in self._indices[at]:
+                known = self._labels[at][self._indices[at][found]]
+                same = "" if repr(known) == repr(value) else f", as {known!r}"
+                raise ValueError(f"mode {mode!r} has the level {value!r} already{same}; name each level once")
+            self._labels[at].append(value)
+            self._indices[at][found] = len(self._labels[at]) - 1
+            self._version += 1
+            return self._indices[at][found]
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: copy.deepcopy(part) for name, part in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
 
     def __eq__(self, other: object) -> bool:
         """Say whether names, labels, context and rules are the same; the order of the rules says nothing."""
         return isinstance(other, Space) and self._parts() == other._parts()
 
     def _parts(self) -> tuple[Any, ...]:
-        keys = [list(indices) for indices in self._indices]
-        return self._names, keys, self._context, set(self._book.rules), set(self._book.retired)
+        with self._lock:
+            keys = [list(indices) for indices in self._indices]
+            return self._names, keys, self._context, set(self._book.rules), set(self._book.retired)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -340,24 +370,25 @@ class Space:
             f"{name}: {len(labels):,}{' (context)' if j in self._context else ''}"
             for j, (name, labels) in enumerate(zip(self._names, self._labels, strict=True))
         )
-        count = len(self._book.forbidden(self.shape))
+        count = len(self.forbidden)
         rules = f"; {count:,} forbidden" if count else ""
         return f"Space({', '.join(sizes)}{rules})"
 
     def state(self) -> dict[str, Any]:
         """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""
-        return {
-            "modes": list(self._names),
-            "levels": [[written(label) for label in labels] for labels in self._labels],
-            "context": list(self._context),
-            "forbidden": [[list(pair) for pair in rule.condition] for rule in self._book.rules if not rule.only],
-            "only": [
-                [[list(pair) for pair in rule.condition], [[mode, list(kept)] for mode, kept in rule.only]]
-                for rule in self._book.rules
-                if rule.only
-            ],
-            "retired": [list(pair) for pair in self._book.retired],
-        }
+        with self._lock:
+            return {
+                "modes": list(self._names),
+                "levels": [[written(label) for label in labels] for labels in self._labels],
+                "context": list(self._context),
+                "forbidden": [[list(pair) for pair in rule.condition] for rule in self._book.rules if not rule.only],
+                "only": [
+                    [[list(pair) for pair in rule.condition], [[mode, list(kept)] for mode, kept in rule.only]]
+                    for rule in self._book.rules
+                    if rule.only
+                ],
+                "retired": [list(pair) for pair in self._book.retired],
+            }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:

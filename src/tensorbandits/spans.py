@@ -12,8 +12,17 @@ import numpy as np
 
 from tensorbandits.checks import check_array, is_finite
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = "give a duration, such as timedelta(minutes=10) or '10 min', or a {} of rounds"
+_WORDS = {1.0: "s sec second", 60.0: "m min minute", 3600.0: "h hr hour", 86400.0: "d day", 604800.0: "w week"}
+_UNITS = {
+    form: seconds
+    for seconds, words in _WORDS.items()
+    for word in words.split()
+    for form in ([word, f"{word}s"] if len(word) > 1 else [word])  # as "ms" are no minutes
+}
+_DURATION = (
+    "give a duration in seconds, minutes, hours, days or weeks, such as timedelta(minutes=10) or '10 min', or a {} of "
+    "rounds"
+)
 STEPS = 64  # in which a half-life is faded
 _LEAST = 1e-100  # what a step leaves at least, however long it was: a ledger keeps no less
 
@@ -37,8 +46,8 @@ class Span(NamedTuple):
         if isinstance(value, timedelta):
             length, rounds = value.total_seconds(), False
         elif isinstance(value, str):
-            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])[a-z]*\s*", value.lower())
-            if match is None:
+            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value.lower())
+            if match is None or match[2] not in _UNITS:
                 raise ValueError(f"{name} is {value!r}; {what}")
             length, rounds = float(match[1]) * _UNITS[match[2]], False
         elif isinstance(value, (int, np.integer) if whole else (int, float, np.number)) and not isinstance(value, bool):

@@ -205,7 +205,7 @@ def _placed(past: Past, positions: list[NDArray[np.int64]], known: Mapping[str, 
         ]
     )
     kept = (cells >= 0).all(axis=1)
-    if not kept.any():
+    if len(past.ledger) and not kept.any():
         raise ValueError("no reward is left to tell; check the labels of the space against those of the rewards")
     sums = state["sums"][:, kept]
     whole = bool((sums[0] == np.round(sums[0])).all())

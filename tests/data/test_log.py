@@ -492,6 +492,13 @@ def test_a_missing_propensity_is_a_missing_value(engine):
     assert log.decisions()[2].tolist() == [0.5, 1.0, 0.3]
 
 
+def test_decisions_of_one_channel_can_be_read():
+    table = pa.table({"a": ["x", "y"], "b": ["mail", "mail"], "reward": [1.0, 0.0], "p": [0.5, 0.5]})
+    assert from_log(table, ["a", "b"], "reward", propensity="p").shape == (2, 1)
+    with pytest.raises(ValueError, match="'b' has one level only"):
+        from_log(table, ["a", "b"], "reward")
+
+
 def test_propensities_of_other_kinds_are_refused():
     for options, words in (
         ({"propensity": "q"}, "propensity 'q' is not a column"),

@@ -284,6 +284,7 @@ def test_the_smallest_logs_can_be_evaluated():
 def test_wrong_policies_are_refused(log):
     wrong = [
         ([], "policies is empty"),
+        ("unifrm", "did you mean .uniform."),
         ({"logged": "uniform"}, "'logged' is the log's own"),
         (["uniform", "uniform"], "two policies have the name"),
         ("thomson", "allowed are thompson"),

@@ -44,8 +44,8 @@ def _plain_start(sampler, rows):
     """Have a sampler start plain chains, on its ladder too."""
     start = sampler.start
 
-    def plain_start(units, rng):
-        return PlainChain(start(units, rng), rows)
+    def plain_start(units, rng, **how):
+        return PlainChain(start(units, rng, **how), rows)
 
     sampler.start = sampler.ladder._start = plain_start
 

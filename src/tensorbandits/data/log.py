@@ -224,7 +224,8 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
-    return _read(make_source(frame, modes, reward, trials, propensity), top, missing, fewest=2)
+    least = 2 if propensity is None else 1  # decisions of a log may all have been alike
+    return _read(make_source(frame, modes, reward, trials, propensity), top, missing, fewest=least)
 
 
 def from_known(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell, check_cell, is_sequence
+from tensorbandits.checks import Cell, check_cell, is_sequence, nearest
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.recipes import PolicyRecipe
@@ -120,7 +120,12 @@ def _target(policy: Any, rows: Rows) -> Law | PolicyRecipe:
 
 
 def _recipe(policy: Any) -> PolicyRecipe:
-    recipe = PolicyRecipe.parse(policy) if isinstance(policy, str) else policy
+    try:
+        recipe = PolicyRecipe.parse(policy) if isinstance(policy, str) else policy
+    except ValueError:
+        if hint := nearest(policy, [UNIFORM]):
+            raise ValueError(f"policy is {policy!r}; {hint}") from None
+        raise
     return recipe if isinstance(recipe, PolicyRecipe) else PolicyRecipe(recipe)
 
 

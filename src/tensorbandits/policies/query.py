@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell, check_cells
-from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 
 
 class Query(NamedTuple):
@@ -58,7 +58,7 @@ class Query(NamedTuple):
         fixed = {j: level for j, level in enumerate(self.fixed.tolist()) if level >= 0}
         mask = self.allowed.mask(self.shape, fixed).ravel()
         if not mask.any():
-            raise ValueError(
+            raise NothingAllowedError(
                 f"no cell is allowed given the context levels {self.levels}; allow more levels, or permit some of the "
                 "forbidden combinations"
             )

@@ -42,9 +42,12 @@ class PolicyRecord:
     def takes(self, argument: str) -> bool:
         """Say whether the constructor takes an argument, such as ``"rank"`` or ``"horizon"``."""
         parameters = inspect.signature(self.kind).parameters
-        return argument in parameters or (
-            argument in _FROM_THE_PROBLEM and any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        )
+        return argument in parameters or (argument in _FROM_THE_PROBLEM and self.takes_any)
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the constructor takes any argument by name."""
+        return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(self.kind).parameters.values())
 
     @property
     def has_paper(self) -> bool:

@@ -21,6 +21,10 @@ _NONE = np.zeros(0, dtype=np.int64)
 _LEVELS = "give the allowed levels, for example [0, 2], or one true or false per level"
 
 
+class NothingAllowedError(ValueError):
+    """What is allowed and what is forbidden leave no cell to choose."""
+
+
 class Allowed:
     """Which cells may be chosen. It is immutable.
 
@@ -188,7 +192,7 @@ class Allowed:
             if j not in given
         )
         where = f" with the levels {given} given by mode" if given else ""
-        return ValueError(
+        return NothingAllowedError(
             f"no cell is allowed{where}: the levels left are {counts}, and "
             f" {len(self.rules.several)} forbidden combinations exclude every cell of them; "
             "allow more levels, or lift some of these rules"
@@ -285,7 +289,7 @@ class Allowed:
                 continue
             mask.setflags(write=False)
             if not mask.any():
-                raise ValueError(
+                raise NothingAllowedError(
                     f"no level of mode {j} is left, as what is allowed and what is forbidden exclude each other; "
                     "allow more of its levels, or lift a rule that forbids one"
                 )
