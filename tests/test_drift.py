@@ -217,3 +217,41 @@ def test_amended_rewards_are_compared_as_they_are_now():
     for number in ids:
         one.tell(number, float(rng.standard_normal()), amend=True)
     assert not one.diagnose(max_rank=1).moved
+
+
+def in_flight(seed, visits=1500):
+    """A bandit in a world that stays as it is, whose clicks come soon, and zeros only when their window ends."""
+    space = tb.Space({"segment": list("abc"), "offer": list("ABCDEF"), "channel": list("wxyz")}, ["segment"])
+    people = tb.Audience(space, rate=0.15, effects=0.7, delay=2.0, pace=0.04, seed=seed)
+    bandit = tb.Bandit(space, reward="bernoulli", rank=1, window="20 s", default=0, seed=seed, clock=lambda: people.now)
+    for _ in range(visits):
+        people.show(bandit.ask(people.visit()))
+        for clicked in people.clicks():
+            bandit.tell(clicked, 1)
+    return bandit
+
+
+def test_clicks_that_are_known_before_zeros_are_no_change():
+    bandit = in_flight(0)
+    found = bandit.diagnose(max_rank=1)
+    assert found.moved == ()
+    assert found.evidence < 20
+    assert found.rewards <= 1500 - 500 < bandit.policy.ledger.rounds  # the clicks of the last window wait for its zeros
+
+
+def test_rewards_that_wait_for_others_are_kept_and_corrected_where_they_wait():
+    now = 0.0
+    space = tb.Space({"offer": ["a", "b"]})
+    bandit = tb.Bandit(space, rank=1, reward="bernoulli", window="10 s", default=0, seed=0, clock=lambda: now)
+    first, second = bandit.ask(), bandit.ask()
+    bandit.tell(second, 1)
+    assert bandit._teller.history.told == 0
+    bandit.tell(second, 0, amend=True)
+    bandit.tell(second, 1, amend=True)
+    bandit = tb.Bandit.from_state_dict(bandit.state_dict(), clock=lambda: now)
+    assert (bandit._teller.told, bandit._teller.history.told) == (1, 0)
+    bandit.tell(first, 0)
+    history = bandit._teller.history
+    assert (history.told, sum(float(block.totals.sum()) for block in history.blocks)) == (2, 1.0)
+    bandit.tell(second, 0, amend=True)
+    assert sum(float(block.totals.sum()) for block in history.blocks) == 0.0

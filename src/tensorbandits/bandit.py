@@ -141,7 +141,8 @@ class Bandit:
         self._book = Book(
             window=length, default=told, adds=check_flag(adds, "adds"), timeline=Timeline(len(space.shape)), **bounds
         )
-        self._teller = Teller(self.policy, Span.of(half_life, "half_life", whole=False), self._now())
+        faded = Span.of(half_life, "half_life", whole=False)
+        self._teller = Teller(self.policy, faded, self._now(), lambda: self._book.settled())
         self._prepare()
 
     def _prepare(self) -> None:
@@ -525,7 +526,7 @@ class Bandit:
                 timeline=Timeline(len(space.shape)),
             ).restore(state["book"], space.shape)
             if state["teller"] is not None:
-                self._teller.restore(state["teller"])
+                self._teller.restore(state["teller"], self._book.by_order)
             if fresh:
                 policy.reseed(None)
             else:

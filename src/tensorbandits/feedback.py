@@ -7,8 +7,9 @@ the last closed ones up to another, so that its memory is bounded; of older ones
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Self
@@ -57,15 +58,15 @@ class Record:
 
     Whoever tells a policy the reward writes here when that was: the number of the reward, and the era of fading.
     ``mark`` says where the timeline counts the decision, -1 for nowhere, and ``held`` whether the holdout made it;
-    ``time`` is when it was made.
+    ``time`` is when it was made, and ``order`` its place among all that were shown, 0 before.
     """
 
-    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "reward", "state", "time")
+    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "order", "reward", "state", "time")
 
     def __init__(self, cell: Cell, note: Any, due: float, state: str, held: bool = False, time: float = 0.0) -> None:
         self.cell, self.note, self.due, self.state, self.held, self.time = cell, note, due, state, held, time
         self.reward: float | None = None
-        self.number, self.era, self.mark = 0, 0, -1
+        self.number, self.era, self.mark, self.order = 0, 0, -1, 0
 
 
 class Book:
@@ -159,7 +160,7 @@ class Book:
 
     def _activate(self, number: str, record: Record, time: float) -> None:
         self.rounds += 1
-        record.state = OPEN
+        record.state, record.order = OPEN, self.rounds
         if self.timeline is not None:
             record.mark = self.timeline.enter(record.cell, time=time, held=record.held)
         if self.window is not None:
@@ -264,6 +265,20 @@ class Book:
             ended.append(number)
         return ended, list(islice(self._inactive, max(len(self._inactive) - self.capacity, 0)))
 
+    def settled(self) -> float:
+        """Return up to which place among the decisions that were shown all rewards are known, defaults included.
+
+        Where unrewarded decisions are told nothing there is nothing to wait for.
+        """
+        if self.default is None:
+            return math.inf
+        return next(iter(self._open.values())).order - 1 if self._open else self.rounds
+
+    def by_order(self, places: Iterable[int]) -> dict[int, Record]:
+        """Return those decisions that are kept, by their place among those that were shown."""
+        wanted = set(places)
+        return {record.order: record for _, record in self._all() if record.order in wanted} if wanted else {}
+
     def time_out(self, number: str, reward: float | None) -> Change | None:
         """Close a decision whose window has ended, with a reward if there is one; return what that changes."""
         record = self._find(number)
@@ -350,6 +365,7 @@ class Book:
             "eras": np.array([record.era for record in records], dtype=np.int64),
             "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
             "marks": np.array([record.mark for record in records], dtype=np.int64),
+            "orders": np.array([record.order for record in records], dtype=np.int64),
             "held": np.array([record.held for record in records], dtype=np.int64),
             "timeline": None if self.timeline is None else self.timeline.state(),
         }
@@ -366,16 +382,17 @@ class Book:
         times = check_array(state.get("times", np.zeros(count)), "times", (count,))  # states did not always have it
         when = [  # states did not always have it
             check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
-            for name in ("numbers", "eras")
+            for name in ("numbers", "eras", "orders")
         ]
         marks, holdout = self._restore_timeline(state, shape, count)
         columns = (cells, states, due, told, rewards)
         rows = zip(ids, *(column.tolist() for column in columns), *when, strict=True)
-        for at, (identity, cell, code, end, has, reward, number, era) in enumerate(rows):
+        for at, (identity, cell, code, end, has, reward, number, era, order) in enumerate(rows):
             name, note = _STATES[check_count(code, "a state", 0)], state["notes"].get(str(at))
             record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), note, end, name, holdout[at])
             record.mark, record.time = marks[at], float(times[at])
-            record.reward, record.number, record.era = float(reward) if has else None, int(number), int(era)
+            record.reward, record.order = float(reward) if has else None, int(order)
+            record.number, record.era = int(number), int(era)
             held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
             held[identity] = record
         self.renew()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensorbandits.feedback import Change
+import numpy as np
+
+from tensorbandits.checks import Cell, check_array, check_cells, check_count
+from tensorbandits.feedback import Change, Record
 from tensorbandits.history import History
 from tensorbandits.policies.base import Policy
 from tensorbandits.spans import Fading, Span
@@ -19,6 +24,9 @@ class Teller:
     policy : whom to tell.
     half_life : after which rewards count half, in seconds or in rewards told; ``None`` if they never fade.
     time : from which on they fade.
+    settled : returns up to which place in the order of decisions all rewards are known. The history takes them in this
+        order, as far as they are known: what earned something is told sooner than what earned nothing, and would look
+        as if the world had changed.
 
     >>> from tensorbandits import VectorizedUCB
     >>> teller = Teller(VectorizedUCB((2, 3)), Span(1.0, rounds=True), 0.0)
@@ -28,12 +36,18 @@ class Teller:
     (3.0, 1.5)
     """
 
-    def __init__(self, policy: Policy, half_life: Span | None, time: float) -> None:
+    def __init__(
+        self, policy: Policy, half_life: Span | None, time: float, settled: Callable[[], float] = lambda: math.inf
+    ) -> None:
         if half_life is not None and (why := policy.keeps()) is not None:
             raise ValueError(f"half_life is given, but {why}")
         self.policy = policy
         self.fading = Fading(half_life, time)
         self.history = History(policy.shape)
+        self.told = 0  # rewards so far
+        self._settled = settled
+        self._early: dict[int, tuple[Cell, float, Record | None]] = {}  # told but not in the history yet, by place
+        self._places: list[int] = []  # of these, as a heap
 
     def overdue(self, time: float) -> bool:
         """Say whether it is time to fade."""
@@ -41,7 +55,7 @@ class Teller:
 
     def fade(self, time: float, *, more: int = 0) -> None:
         """Let what was told so far fade as is due at a time, if so many more rewards are told."""
-        if (factor := self.fading.step(self.history.told + more, time)) < 1.0:
+        if (factor := self.fading.step(self.told + more, time)) < 1.0:
             self.policy.fade(factor)
 
     def tell(self, change: Change, time: float) -> None:
@@ -51,13 +65,33 @@ class Teller:
         if old is not None:
             assert record is not None
             self.policy.correct(cell, old, new, note, weight=self.fading.weight(record.era))
-            self.history.replace(record.number, cell, old, new)
+            if record.order in self._early:
+                self._early[record.order] = cell, new, record
+            else:
+                self.history.replace(record.number, cell, old, new)
+            self._take_known()
             return
         self.fade(time, more=1)
         self.policy.tell(cell, new, note)
-        number = self.history.record(cell, new)
-        if record is not None:
-            record.number, record.era = number, self.fading.era
+        self.told += 1
+        if record is None or not record.order:
+            number = self.history.record(cell, new)
+            if record is not None:
+                record.number, record.era = number, self.fading.era
+            return
+        record.era = self.fading.era
+        self._early[record.order] = cell, new, record
+        heapq.heappush(self._places, record.order)
+        self._take_known()
+
+    def _take_known(self) -> None:
+        """Let the history have the rewards before which none is missing."""
+        settled = self._settled()
+        while self._places and self._places[0] <= settled:
+            cell, reward, record = self._early.pop(heapq.heappop(self._places))
+            number = self.history.record(cell, reward)
+            if record is not None:
+                record.number = number
 
     def _follow(self) -> None:
         """Follow modes that gained levels, of which whoever tells may be the second to know."""
@@ -72,9 +106,25 @@ class Teller:
     def state(self) -> dict[str, Any]:
         """Return everything but the policy as plain arrays and numbers."""
         self._follow()
-        return {"fading": self.fading.state(), "history": self.history.state()}
+        rows = [self._early[place] for place in sorted(self._places)]
+        early = {
+            "places": np.array(sorted(self._places), dtype=np.int64),
+            "cells": np.array([cell for cell, _, _ in rows], dtype=np.int64).reshape(-1, len(self.policy.shape)),
+            "rewards": np.array([reward for _, reward, _ in rows], dtype=np.float64),
+        }
+        return {"fading": self.fading.state(), "history": self.history.state(), "told": self.told, "early": early}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned."""
+    def restore(self, state: Mapping[str, Any], decisions: Callable[[list[int]], Mapping[int, Record]]) -> None:
+        """Take back what :meth:`state` returned; ``decisions`` returns those that have places."""
         self.fading = Fading.from_state(state["fading"])
         self.history = History.from_state(state["history"], self.policy.shape)
+        self.told = check_count(state.get("told", self.history.told), "told", 0)
+        if (early := state.get("early")) is None:  # states did not always have it
+            return
+        places = check_array(early["places"], "places", (len(early["places"]),), integers=True).tolist()
+        cells = check_cells(early["cells"], self.policy.shape).tolist()
+        rewards = check_array(early["rewards"], "rewards", (len(places),)).tolist()
+        known = decisions(places)
+        for place, cell, reward in zip(places, cells, rewards, strict=True):
+            self._early[place] = tuple(cell), reward, known.get(place)
+        self._places = sorted(places)

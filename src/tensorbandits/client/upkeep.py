@@ -95,7 +95,7 @@ class BanditSteps(Decisions):
         return files.from_records(said["history"])
 
     def events(self, *, after: int = 0, limit: int | None = None, newest: bool = False) -> Steps[list[dict[str, Any]]]:
-        """Return events of the log that come after a sequence number, newest last; or the newest of all, newest first."""
+        """Return events of the log that come after a number, in their order; or the newest of all, newest first."""
         query = {"after": after, "limit": limit, "newest": "true" if newest else None}
         said = yield from self.exchange.call(wire.get(self.path("events"), **query))
         return list(said["events"])

@@ -73,7 +73,7 @@ class Replica(Planner):
         """Draw an arm from the draws there are; ``played`` is what a caller's own rule plays, and its propensity."""
         levels = self.space.given(context)
         chosen = {} if allowed is None else self.space.allowed(allowed)
-        with self._lock:
+        with self._lock, self._in_words(levels, chosen):
             request = self._request(levels, chosen)
             self._ring.take((), self.policy.shape)
             if not self._ring.draws:

@@ -22,10 +22,9 @@ export function drift() {
         h("p", { class: "faint" }, "What to do: look whether something broke or changed there. A half-life lets the bandit forget the past by itself."));
     });
     const calm = h("article", { class: "card" }, h("h3", {}, "✓ Nothing has moved"), h("p", {}, found.words));
-    const evidence = found.evidence === null ? [] : [h("p", { class: "faint" }, `Evidence that something moved: ${found.evidence >= 1e6 ? "more than a million" : f.number(found.evidence)}; ${f.number(found.news)} and more is news.${found.caution ? "" : " If nothing ever moves, there is a false alarm in at most one of 20 bandits, however often one looks."} Made from ${f.count(found.rewards)} rewards, anew every few minutes.`)];
+    const evidence = found.evidence === null ? [] : [h("p", { class: "faint" }, `Evidence that something moved: ${found.evidence >= 1e6 ? "more than a million" : f.number(found.evidence)}; ${f.number(found.news)} and more is news. If nothing ever moves, there is a false alarm in at most one of 20 bandits, however often one looks. Made from ${f.count(found.rewards)} rewards, anew every few minutes.`)];
     const structure = found.structure ? [h("article", { class: "card" }, h("h3", {}, "Structure"), h("p", {}, found.structure), h("p", { class: "faint" }, `Suggested: ${found.suggested}${found.rank === null || found.rank === undefined ? "" : `, rank ${found.rank}`}.`))] : [];
-    const caution = found.caution && alerts.length ? [h("p", { class: "card" }, "Clicks are told before windows end, so that a level whose traffic has just risen looks better for a while, and one whose traffic has just fallen worse. Look at the rewards over time before you act on this.")] : [];
-    place.replaceChildren(...(alerts.length ? alerts : [calm]), ...caution, ...evidence, ...structure);
+    place.replaceChildren(...(alerts.length ? alerts : [calm]), ...evidence, ...structure);
   }
 
   return { what: "drift", element: place, show, seconds: 30 };

@@ -120,8 +120,7 @@ def _decisions(hosted: Hosted, params: Params) -> Make:
 
 
 def _drift(hosted: Hosted, params: Params) -> Make:
-    late = hosted.settings.get("default") is not None
-    return lambda: believed.drift(hosted.bandit, late)
+    return lambda: believed.drift(hosted.bandit)
 
 
 def _apprentice(hosted: Hosted, params: Params) -> Make:

@@ -111,11 +111,8 @@ def arms(bandit: Bandit, context: Mapping[str, Label], count: int, level: float)
     }
 
 
-def drift(bandit: Bandit, late: bool) -> dict[str, Any]:
-    """Return which levels have moved, and which structure the rewards speak for; it takes seconds.
-
-    ``late`` says that some rewards are told only when windows end, so that what was told last is no fair sample.
-    """
+def drift(bandit: Bandit) -> dict[str, Any]:
+    """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
     if bandit.policy.ledger.rounds < _FEWEST:
         return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}
     found = bandit.diagnose()
@@ -126,7 +123,6 @@ def drift(bandit: Bandit, late: bool) -> dict[str, Any]:
         "moved": moved,
         "evidence": found.evidence,
         "news": NEWS,
-        "caution": late,
         "rewards": found.rewards,
         "structure": found.structure.words,
         "suggested": found.structure.structure,
