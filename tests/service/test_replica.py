@@ -1,8 +1,10 @@
 """A replica is the fold of its log: what it learned does not depend on who folded, when, or from which snapshot."""
 
 import contextlib
+import json
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tensorbandits.feedback import ClosedDecisionError
 from tensorbandits.service.replica import NotLearnedError, Replica
 from tensorbandits.store import Event
 
+GOLDEN = Path(__file__).parent.parent / "golden"
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}
 SETTINGS = {"modes": MODES, "context": ["segment"], "reward": "bernoulli", "rank": 1, "window": "10 min", "default": 0}
 
@@ -240,3 +243,22 @@ def test_what_cannot_be_is_refused_before_it_is_written():
     with pytest.raises(ValueError, match="0 and 1"):
         replica.plan_told((0, 0, 0), 0.5, None, **now)
     assert replica.seq == 2
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("replica-*.safetensors")), ids=lambda path: path.name)
+def test_a_snapshot_of_any_release_is_what_it_was_and_goes_on(path):
+    said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    replica = Replica.restored(path.read_bytes())
+    ledger = replica.policy.ledger
+    assert (replica.seq, ledger.rounds, ledger.totals.sum()) == pytest.approx(
+        (said["seq"], said["rounds"], said["total"])
+    )
+    states = [replica.status(f"order {at}") for at in range(6)]
+    assert states == ["rewarded", "open", "rewarded", "cancelled", "open", "inactive"]
+    assert replica.space.levels[1] == ("a", "b", "c")
+    assert replica.apprentice.count == 1  # the second decision is not known yet
+    [event] = replica.plan_tell("order 1", 1, amend=False, add=False, time=20.0, key=None)
+    replica.fold([Event(1, replica.seq + 1, event.time, event.kind, event.decision, None, event.body)])
+    assert replica.apprentice.count == 3
+    replica.refresh(wait=True)
+    assert replica.draw({"segment": "old"}, {"offer": ["b", "c"]}).drawn.propensity > 0

@@ -26,7 +26,7 @@ from tensorbandits.service.making import Settings, arguments, changed, read_rule
 from tensorbandits.service.planning import Drawing, Planner, change_rule
 from tensorbandits.store import Event
 
-_VERSION = 1  # of a snapshot
+_VERSION = 1  # of a snapshot, which holds the state of a bandit; a base is one too, and must be read for ever
 _LAGS = 2_000
 _LEARNED_AT_ONCE = 4  # new draws each time that there are new rewards
 

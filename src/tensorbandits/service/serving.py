@@ -8,6 +8,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
@@ -34,6 +35,7 @@ class Serving:
     def __init__(self, settings: Settings, store: Store, hosts: Hosts, metrics: Metrics) -> None:
         self.settings, self.store, self.hosts, self.metrics = settings, store, hosts, metrics
         self.looks = Looks()
+        self._lookers = ThreadPoolExecutor(2, "looker")  # of their own: some looks take seconds
         self.started = time.time()
 
     async def host(self, name: str) -> Hosted:
@@ -47,6 +49,10 @@ class Serving:
         order.waiter = loop, loop.create_future()
         self.hosts.submit(order)
         return await order.waiter[1]
+
+    async def looked(self, look: Callable[[], Made]) -> Made:
+        """Return what somebody looks at, made beside everything else."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookers, look)
 
     async def drawn(self, host: Hosted, make: Callable[[], Made]) -> Made:
         """Return orders that take a draw; the first draws of a bandit are waited for."""

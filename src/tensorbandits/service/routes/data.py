@@ -255,7 +255,7 @@ async def view(name: Name, what: str, request: Request, service: Served) -> Resp
     def look() -> bytes:
         return service.looks.get(where, what, lambda: make_view(_looked(service, host), what, params))
 
-    return Response(await run_in_threadpool(look), media_type="application/json")
+    return Response(await service.looked(look), media_type="application/json")
 
 
 def _looked(service: Serving, host: Hosted) -> Looked:
