@@ -48,27 +48,28 @@ def measure(settings: Settings) -> Result:
 @contextmanager
 def generating(services: list[Service], names: list[str]) -> Iterator[Any]:
     """Yield a function that has a generator, in a process of its own, send requests for a while."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.shots"],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
+    program = [sys.executable, "-m", "benchmarks.shots"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(program, cwd=ROOT, start_new_session=True, **pipes) as process:
 
-    def shoot(what: str, seconds: float, ports: list[int]) -> Any:
-        _write(process.stdin, {"what": what, "seconds": seconds, "ports": ports, "clients": CLIENTS})
-        line = process.stdout.readline()
-        if not line:
-            raise RuntimeError("the generator ended")
-        return json.loads(line)
+        def shoot(what: str, seconds: float, ports: list[int]) -> Any:
+            _write(process.stdin, {"what": what, "seconds": seconds, "ports": ports, "clients": CLIENTS})
+            return json.loads(_line(process.stdout))
 
-    try:
-        _write(process.stdin, {"ports": [service.port for service in services], "clients": CLIENTS, "names": names})
-        assert process.stdout.readline().strip() == "ready"
-        yield shoot
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            ports = [service.port for service in services]
+            _write(process.stdin, {"ports": ports, "clients": CLIENTS, "names": names})
+            _line(process.stdout)
+            yield shoot
+        finally:
+            process.kill()
+
+
+def _line(pipe: Any) -> str:
+    line: str = pipe.readline()
+    if not line:
+        raise RuntimeError("the generator ended")
+    return line
 
 
 def _write(pipe: Any, what: Any) -> None:
