@@ -275,9 +275,9 @@ def _send(world: World, case: Case, mode: GenerationMode, report: Report) -> Non
     except (Failure, FailureGroup, AssertionError, ValueError, KeyError) as error:
         words = "; ".join(str(one) for one in getattr(error, "exceptions", [error]))
         shown = case.as_curl_command(headers=world.headers(caller))
-        report.failures.append(
-            f"{name} as {caller} ({mode.value}): {words[:900]}\n    {shown[:900]}\n    {response.content[:400]!r}"
-        )
+        sent = f"{shown[:900]}\n    {response.content[:400]!r}"
+        report.failures.append(f"{name} as {caller} ({mode.value}): {words[:900]}\n    {sent}")
+        print(report.failures[-1], file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -160,6 +160,11 @@ def test_changes(bandit):
     assert all(one["propensity"] >= 0.5 for one in held)
     assert bandit.patch(holdout=0, floors=None)["settings"]["floors"] is None
     assert {bandit.ask()["by"] for _ in range(20)} == {"policy"}
+    bandit.refused("", {"baseline": {"offer": "b", "channel": "sms"}}, 422, "invalid", method="PATCH")
+    assert bandit.patch(holdout=0.99)["settings"]["baseline"] == {"offer": "a", "channel": "sms"}
+    made = [bandit.ask() for _ in range(20)]
+    assert {tuple(one["arm"].values()) for one in made if one["by"] == "holdout"} == {("a", "sms")}
+    bandit.patch(holdout=0)
     bandit.refused("", {"holdout": 1}, 422, "invalid", method="PATCH")
     bandit.refused("", {"rank": 2}, 422, "invalid", method="PATCH")
     bandit.refused("", {"window": None}, 422, "invalid", method="PATCH")  # there is a default

@@ -52,7 +52,7 @@ def test_what_is_not_there(service, bandit):
         ("/ask", {"context": {"segment": "new", "offer": "a"}}, "'offer' is decided, not given"),
         ("/ask", NEW | {"allowed": {"offer": []}}, "offer"),
         ("/ask", NEW | {"allowed": {"offer": ["z"]}}, "'z'"),
-        ("/ask", NEW | {"allowed": {"segment": ["old"]}}, "is given, but not allowed"),
+        ("/ask", NEW | {"allowed": {"segment": ["old"]}}, "is given, not decided"),
         ("/ask", NEW | {"allowd": {}}, "allowd is not known here"),
         ("/ask", NEW | {"activate": "yes"}, "activate"),
         ("/ask", NEW | {"id": ""}, "id"),

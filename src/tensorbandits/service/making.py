@@ -67,12 +67,14 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
     if unknown := sorted(set(given) - set(CHANGEABLE)):
         raise ValueError(f"{unknown[0]!r} cannot be changed, but {', '.join(CHANGEABLE)}; make another bandit")
     merged = {**settings, **given}
+    holdout = merged.get("holdout") or 0.0
+    baseline = (merged if holdout else given).get("baseline")  # one of before waits until something is held out again
     shares = Shares.of(
         space,
         floors=parts_of(merged.get("floors") or ()),
         ceilings=parts_of(merged.get("ceilings") or ()),
-        baseline=baseline_of(merged.get("baseline") or "uniform"),
-        holdout=merged.get("holdout") or 0.0,
+        baseline=baseline_of(baseline or "uniform"),
+        holdout=holdout,
     )
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
     if default is not None and window is None:
