@@ -10,7 +10,7 @@ from typing import Any, Self
 from tensorbandits.checks import is_finite
 from tensorbandits.labels import Label, key, read, written
 
-BY = ("policy", "floor", "holdout")
+BY = ("policy", "floor", "holdout", "caller", "fallback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Decision:
     arm : the label that was chosen of each mode that is decided.
     context : the label that was given of each context mode.
     propensity : the probability with which this arm was drawn; ``None`` if the policy does not know it.
-    by : what drew it: ``"policy"``, ``"floor"`` or ``"holdout"``.
+    by : what drew it: ``"policy"``, ``"floor"`` or ``"holdout"``; of a service also ``"caller"``, the caller's own rule
+        beside which a bandit learns, or ``"fallback"``, an arm for when the service is away.
     policy : the class of the policy.
     time : when, in seconds, as the bandit's clock says.
 

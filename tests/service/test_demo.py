@@ -1,0 +1,32 @@
+"""The demonstration: people come, click, and are learned from, by a bandit that decides and by an apprentice."""
+
+import time
+
+from tensorbandits.service.demo import CAMPAIGNS, Demo
+from tensorbandits.service.hosts import Hosts
+from tensorbandits.service.metrics import Metrics
+from tensorbandits.store import Store
+
+
+def test_people_click_in_every_campaign(tmp_path):
+    with Store.open(tmp_path / "demo.db") as store:
+        hosts = Hosts(store, Metrics(), snapshots=0)
+        hosts.start()
+        demo = Demo(hosts, pace=0.001, delay=0.01)
+        demo.start()
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            found = {host.name: float(host.replica.policy.ledger.totals.sum()) for host in hosts.all()}
+            if set(found) == set(CAMPAIGNS) and min(found.values()) >= 5:
+                break
+            time.sleep(0.05)
+        demo.stop()
+        apprentice = hosts.find("apprentice").replica
+        played = {
+            event.body["by"] for event in store.events(hosts.find("apprentice").id, after=1) if "by" in event.body
+        }
+        hosts.stop()
+    assert demo.lost == 0
+    assert min(found.values()) >= 5
+    assert played == {"caller"}
+    assert apprentice.decisions > 0
