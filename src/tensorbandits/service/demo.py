@@ -44,15 +44,16 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
 class Demo(threading.Thread):
     """People of all campaigns, in one thread, until it is stopped."""
 
-    def __init__(self, hosts: Hosts, *, pace: float = _PACE) -> None:
+    def __init__(self, hosts: Hosts, *, pace: float = _PACE, delay: float = _DELAY) -> None:
         super().__init__(name="demo", daemon=True)
-        self._hosts, self._pace, self._stop_it = hosts, pace, threading.Event()
+        self._hosts, self._pace, self._delay, self._stop_it = hosts, pace, delay, threading.Event()
+        self.lost = 0  # visits that came to nothing, as while somebody changes the campaign
         self._rng = np.random.default_rng(0)
         self._log = logs.get("demo")
 
     def run(self) -> None:
         """Let people come, and click."""
-        campaigns = [(self._hosted(name, settings), _people(name)) for name, settings in CAMPAIGNS.items()]
+        campaigns = [(self._hosted(name, given), _people(name, self._delay)) for name, given in CAMPAIGNS.items()]
         begun = {host.name: time.time() for host, _ in campaigns}
         while not self._stop_it.wait(self._pace):
             for host, people in campaigns:
@@ -64,8 +65,9 @@ class Demo(threading.Thread):
                 except StoreError as error:
                     self._log.warning("the store cannot be used; waiting", error=str(error))
                     self._stop_it.wait(1.0)
-                except (ValueError, LookupError, NotLearnedError) as error:  # somebody changes the campaign
-                    self._log.debug("a visit was lost", error=str(error))
+                except (ValueError, LookupError, NotLearnedError) as error:
+                    self.lost += 1
+                    self._log.warning("a visit came to nothing", bandit=host.name, error=str(error))
 
     def stop(self) -> None:
         """Let nobody come any more."""
@@ -98,10 +100,10 @@ class Demo(threading.Thread):
         return {**_RULE, "offer": offer}, usual if offer == _RULE["offer"] else _VARIED / len(_OFFERS)
 
 
-def _people(name: str) -> Audience:
+def _people(name: str, delay: float) -> Audience:
     from tensorbandits.service.making import arguments
 
     space = arguments(CAMPAIGNS[name])["space"]
     return Audience(
-        space, rate=0.12, effects=0.7, interaction=0.6, delay=_DELAY, lost=0.05, twice=0.1, pace=1e-6, seed=7
+        space, rate=0.12, effects=0.7, interaction=0.6, delay=delay, lost=0.05, twice=0.1, pace=1e-6, seed=7
     )
