@@ -50,6 +50,7 @@ class Hosted:
     def __init__(self, row: BanditRow, replica: Replica) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
         self.replica = replica
+        self._given = [replica.space.modes[mode] for mode in replica.space.context]
         self.keep(replica.seq)
 
     # Decisions.
@@ -109,11 +110,15 @@ class Hosted:
         return repeat
 
     def decision(self, event: Event) -> dict[str, Any]:
-        """Return the decision of an event as plain data."""
-        decision, would = self.replica.shown(event)
-        answer = decision.to_dict()
-        if would is not None:
-            answer["would"] = {mode: written(label) for mode, label in would.items()}
+        """Return the decision of an event as plain data, as ``Decision.to_dict`` does."""
+        body, space = event.body, self.replica.space
+        arm = {mode: written(label) for mode, label in space.labels(body["cell"]).items()}
+        given = {mode: arm.pop(mode) for mode in self._given}
+        answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
+        answer |= {"policy": type(self.replica.policy).__name__, "time": event.time}
+        if "would" in body:
+            would = space.labels(body["would"]["cell"])
+            answer["would"] = {mode: written(label) for mode, label in would.items() if mode not in given}
         return answer
 
     # Rewards.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -147,17 +148,21 @@ class Hosts:
         """Have an order written."""
         return self._writer.submit(order)
 
+    def enter(self, order: Order) -> None:
+        """Have an order written that somebody awaits."""
+        self._writer.enter(order)
+
     def _committed(self, orders: Sequence[Order], seconds: float) -> None:
         """Count what was written."""
-        events = [(order.host, event) for order in orders for event in order.events]
-        if not events:
+        counts = Counter((order.host.name, event.kind) for order in orders for event in order.events)
+        if not counts:
             return
-        self._metrics.committed(len(events), seconds)
-        for host, event in events:
-            if event.kind == "Decided":
-                self._metrics.decided(host.name)
-            elif event.kind in ("Rewarded", "Told"):
-                self._metrics.rewarded(host.name)
+        self._metrics.committed(counts.total(), seconds)
+        for (name, kind), count in counts.items():
+            if kind == "Decided":
+                self._metrics.decided(name, count)
+            elif kind in ("Rewarded", "Told"):
+                self._metrics.rewarded(name, count)
 
     def rebuild(self, row: BanditRow, until: int | None = None, *, caches: bool = True) -> Replica:
         """Return the state of a bandit as its events say, from the newest snapshot before an event on, or the base."""

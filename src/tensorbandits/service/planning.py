@@ -11,13 +11,12 @@ from tensorbandits import codec, warm
 from tensorbandits.bandit import Bandit
 from tensorbandits.checks import Cell
 from tensorbandits.deciding import Drawn
-from tensorbandits.decision import Decision
-from tensorbandits.labels import Label, written
+from tensorbandits.labels import written
 from tensorbandits.ledger import Ledger
 from tensorbandits.service.apprentice import Shadow
 from tensorbandits.service.making import Settings, changed, written_rule
 from tensorbandits.space import Space
-from tensorbandits.store import Event, New
+from tensorbandits.store import New
 
 
 class Drawing(NamedTuple):
@@ -42,18 +41,6 @@ class Planner(Bandit):
         if shadow is not None:
             body["would"] = shadow.written()
         return New("Decided", time, body, number, key)
-
-    def shown(self, event: Event | New) -> tuple[Decision, dict[str, Label] | None]:
-        """Return the decision of an event, by its labels, and the arm that an apprentice would have played."""
-        body = event.body
-        drawn = Drawn(tuple(body["cell"]), body["p"], body["by"])
-        assert event.decision is not None
-        would = None
-        if "would" in body:
-            named = self.space.labels(body["would"]["cell"])
-            given = {self.space.modes[mode] for mode in self.space.context}
-            would = {mode: label for mode, label in named.items() if mode not in given}
-        return self._named(event.decision, drawn, event.time), would
 
     def issue(self) -> str:
         """Return an id that no decision has had."""

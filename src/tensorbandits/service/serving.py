@@ -47,7 +47,7 @@ class Serving:
         """Have an order written, and return its answer once it is durable."""
         loop = asyncio.get_running_loop()
         order.waiter = loop, loop.create_future()
-        self.hosts.submit(order)
+        self.hosts.enter(order)
         return await order.waiter[1]
 
     async def looked(self, look: Callable[[], Made]) -> Made:

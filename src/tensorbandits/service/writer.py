@@ -55,8 +55,8 @@ class Order:
     key: str | None = None
     about: str | None = None  # the id of a decision
     alone: bool = False  # what changes levels, rules, settings or many decisions: the others of its bandit wait
-    done: Future[Any] = field(default_factory=Future)
-    waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # instead, of whoever awaits it
+    waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
+    done: Future[Any] | None = None  # of whoever waits in a thread
     events: list[Event] = field(default_factory=list)
     before: Event | None = None
     raised: Exception | None = None
@@ -107,10 +107,15 @@ class Writer:
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written; its future has the answer once that is durable."""
+        done = order.done = Future()
+        self.enter(order)
+        return done
+
+    def enter(self, order: Order) -> None:
+        """Have an order written that somebody awaits."""
         if self._stopped:
             raise StoreError("the service is stopping; ask again, or ask another server")
         self._queue.put(order)
-        return order.done
 
     def stop(self) -> None:
         """Write what is waiting, and end."""
@@ -199,10 +204,11 @@ def _answer(batch: list[Order], failed: Exception | None) -> None:
             raised = error
         if order.waiter is not None:
             together.setdefault(order.waiter[0], []).append((order.waiter[1], value, raised))
-        elif raised is None:
-            order.done.set_result(value)
-        else:
-            order.done.set_exception(raised)
+        elif order.done is not None:
+            if raised is None:
+                order.done.set_result(value)
+            else:
+                order.done.set_exception(raised)
     for loop, outcomes in together.items():
         with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
             loop.call_soon_threadsafe(_wake, outcomes)
