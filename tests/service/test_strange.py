@@ -125,6 +125,7 @@ def test_shapes(service, modes, context):
         assert set(decision["arm"]) == set(modes) - set(context)
         bandit.tell(decision["id"], 1)
         assert bandit.post("/best", given)["arm"].keys() == decision["arm"].keys()
+        assert reward == "gaussian" or bandit.send("GET", "/view/heat").status_code == 200
         assert bandit.send("DELETE").status_code == 204
 
 

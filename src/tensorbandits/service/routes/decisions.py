@@ -163,5 +163,5 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
 
 
 def _part(key: str | None, at: int) -> str | None:
-    """The key of one of many."""
-    return None if key is None else f"{key}#{at}"
+    """The key of one of many, which no caller can send, as keys have no spaces."""
+    return None if key is None else f"{key} {at}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import Allowed
 
 _BEST = MOST // 2  # of the most levels that are shown, how many are the best; the others are the worst
+_MOST_CELLS = 250_000  # that a heat map looks at; more take long, and much memory
 _FEWEST = 8  # rewards from which structures can be compared
 
 
@@ -37,6 +39,11 @@ def heat(
         return {"kind": kind, "why": "There is only one mode, and a heat map needs two: see main effects instead."}
     modes = None if rows is None and columns is None else _two(space, rows, columns)
     wide = level if isinstance(bandit.policy, ApproximateThompsonSampling) else None
+    first = sorted(range(len(space.modes)), key=lambda mode: mode in space.context)  # those that are decided
+    shown = first[:2] if modes is None else [space.position(mode) for mode in modes]
+    if (count := math.prod(space.shape[mode] for mode in shown)) > _MOST_CELLS:
+        names = " and ".join(space.modes[mode] for mode in shown)
+        return {"kind": kind, "why": f"{names} have {count:,} combinations, too many to look at: choose other modes."}
     found = beliefs.table(space, bandit.policy, modes, fixed, wide)
     kept = [_highest(found.estimate, 1 - at) for at in (0, 1)]
     at = np.ix_(*kept)
