@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.service.served import MODES, Service, until
 
+from tensorbandits.service import hosts
 from tensorbandits.service.hosted import Ask
 from tensorbandits.service.replica import NotLearnedError
 
@@ -74,6 +75,19 @@ def test_each_folds_what_the_other_wrote(two):
     assert len(made) == len(set(made))
     assert len(rewarded) == len(set(rewarded)) == len(made) - 2  # all but two of those before
     assert here.detail()["rewards"] == len(rewarded)
+
+
+def test_a_window_ends_once_whoever_notices(two, monkeypatch):
+    monkeypatch.setattr(hosts, "_TICK", 0.02)
+    one, other = two
+    here, there = one.create("offers", reward="bernoulli", window=2, default=0), other.bandit("offers")
+    ids = [(here, there)[at % 2].ask()["id"] for at in range(20)]
+    until(lambda: here.detail()["waiting"] == there.detail()["waiting"] == 3)
+    ended = [event["decision"] for event in here.events() if event["kind"] == "TimedOut"]
+    assert sorted(ended) == sorted(ids[:-3])
+    assert there.tell(ids[0], 1)["changed"] is True  # late, and in the place of the default
+    agree(here, there)
+    assert here.detail()["rewards"] == 17
 
 
 def test_bandits_rules_and_levels_are_seen_by_the_other(two):

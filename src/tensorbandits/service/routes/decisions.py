@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -53,7 +54,7 @@ async def ask_many(name: Name, body: schemas.AskMany, service: Served, key: Key 
     requests = [asked(one.given()) for one in body.requests]
     orders = await service.drawn(host, lambda: [host.ask(one, _part(key, at)) for at, one in enumerate(requests)])
     made = (service.decided(host, one, _part(key, at), orders[at]) for at, one in enumerate(requests))
-    return reply({"decisions": await asyncio.gather(*made)})
+    return reply({"decisions": await _all(made)})
 
 
 @router.post(
@@ -89,7 +90,7 @@ async def tell_many(name: Name, body: schemas.TellMany, service: Served, key: Ke
                 raise
             return {"error": {"code": problem.code, "message": problem.message}}
 
-    return reply({"results": await asyncio.gather(*(one(at, reward) for at, reward in enumerate(body.rewards)))})
+    return reply({"results": await _all(one(at, reward) for at, reward in enumerate(body.rewards))})
 
 
 @router.post(
@@ -160,6 +161,15 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     allowed = {mode: labels_of(some) for mode, some in given["allowed"].items()} if given.get("allowed") else None
     arm = await run_in_threadpool(host.replica.best, named(given.get("context")), allowed=allowed)
     return reply({"arm": {mode: written(label) for mode, label in arm.items()}})
+
+
+async def _all(made: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Return what all return, or raise what the first that failed did, once none is at work any more."""
+    found = await asyncio.gather(*made, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
 
 
 def _part(key: str | None, at: int) -> str | None:
