@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of, best_of_all
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.best import best_of_each
+from tensorbandits.tensor.sweep import Model
 
 Partial = Mapping[int, int]
 
@@ -141,6 +144,8 @@ class Ring:
     def __init__(self, size: int) -> None:
         self.size = size
         self.draws: list[tuple[int, Draw]] = []
+        # The cores and rows of draws that are models, by rank, each in a line of its own, to be searched in one call.
+        self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self._next = 0
         self._received = 0.0  # rewards that the last draw knows of
 
@@ -159,7 +164,43 @@ class Ring:
         numbered = [(self._next + at, draw) for at, draw in enumerate(fresh)]
         self._next += len(fresh)
         kept = [pair for pair in (*self.draws, *numbered) if pair[1].shape == shape]
+        if len(kept) < len(self.draws) + len(numbered):
+            self._packed = {}
+            numbered = kept
         self.draws = kept[-self.size :]
+        for number, draw in numbered[-self.size :]:
+            if type(draw) is Model:  # another kind has a search of its own
+                self._pack(number, draw)
+
+    def _pack(self, number: int, draw: Model) -> None:
+        if draw.rank not in self._packed:
+            self._packed[draw.rank] = np.empty((self.size, draw.core.size)), np.empty((self.size, draw.rows.size))
+        for lines, line in zip(self._packed[draw.rank], (draw.core, draw.rows), strict=True):
+            lines[number % self.size] = line
+
+    def best(self, numbers: Sequence[int], query: Query) -> list[Cell]:
+        """Return the best allowed cell of draws; of models of one rank, where all is allowed, in one call."""
+        draws, size = dict(self.draws), self.size
+        if query.allowed is not None:
+            return [best_of(draws[number], query) for number in numbers]
+        found: dict[int, Cell] = {}
+        groups: dict[Cell, list[int]] = {}
+        for number in numbers:
+            draw = draws[number]
+            if type(draw) is Model:
+                groups.setdefault(draw.rank, []).append(number)
+            else:
+                found[number] = best_of(draw, query)
+        for rank, some in groups.items():
+            cores, rows = self._packed[rank]
+            dims = cast(Model, draws[some[0]]).dims
+            if len(some) == size:  # all lines, as they are
+                cells = best_of_each(cores, rows, dims[0], dims[1], query.fixed)
+                found = {number: cells[number % size] for number in some}
+            else:
+                at = [number % size for number in some]
+                found.update(zip(some, best_of_each(cores[at], rows[at], dims[0], dims[1], query.fixed), strict=True))
+        return [found[number] for number in numbers]
 
 
 class Drawn(NamedTuple):
@@ -220,9 +261,9 @@ class Request:
     def _law(self, ring: Ring) -> dict[Cell, float]:
         """The policy's probability of each arm that has one."""
         draws, known = ring.draws, self._best
-        new = [(n, draw) for n, draw in draws if n not in known]
-        found = dict(zip((n for n, _ in new), best_of_all([draw for _, draw in new], self.query), strict=True))
-        self._best = {n: known[n] if n in known else found[n] for n, _ in draws}
+        new = [n for n, _ in draws if n not in known]
+        found = dict(zip(new, ring.best(new, self.query), strict=True)) if new else {}
+        self._best = found if len(new) == len(draws) else {n: known[n] if n in known else found[n] for n, _ in draws}
         law: dict[Cell, float] = {}
         each = 1.0 / len(draws)
         for cell in self._best.values():
