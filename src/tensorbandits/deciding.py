@@ -147,6 +147,7 @@ class Ring:
         # The cores and rows of draws that are models, by rank, each in a line of its own, to be searched in one call.
         self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self._next = 0
+        self._shape: Cell = ()
         self._received = 0.0  # rewards that the last draw knows of
 
     def fresh(self, policy: ApproximateThompsonSampling) -> list[Draw]:
@@ -161,13 +162,11 @@ class Ring:
 
     def take(self, fresh: Sequence[Draw], shape: Cell) -> None:
         """Take in new draws, in the place of the oldest; draws of another shape are left behind."""
-        numbered = [(self._next + at, draw) for at, draw in enumerate(fresh)]
-        self._next += len(fresh)
-        kept = [pair for pair in (*self.draws, *numbered) if pair[1].shape == shape]
-        if len(kept) < len(self.draws) + len(numbered):
-            self._packed = {}
-            numbered = kept
-        self.draws = kept[-self.size :]
+        if shape != self._shape:
+            self.draws, self._packed, self._shape = [], {}, shape
+        numbered = list(enumerate((draw for draw in fresh if draw.shape == shape), self._next))
+        self._next += len(numbered)
+        self.draws = [*self.draws, *numbered][-self.size :]
         for number, draw in numbered[-self.size :]:
             if type(draw) is Model:  # another kind has a search of its own
                 self._pack(number, draw)
