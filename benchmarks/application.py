@@ -140,7 +140,7 @@ def section(store: Store, options: Options) -> Findings:
             f"in alternating slices of one process: median processor time of a slice. At most {MOST} is wanted."
         ),
         command(NAME, *options.flags),
-        Table(["policy", "alone, microseconds", "in a bandit", "ratio"], rows),
+        Table(["policy", "alone, microseconds", "in a bandit", "ratio", "verdict"], rows),
     ]
     if held is not None:
         each = (held["with"] - held["before"]) * 1e6 / held["count"]
@@ -161,7 +161,8 @@ def section(store: Store, options: Options) -> Findings:
 
 def _row(case: str, result: Result) -> list[str]:
     alone, whole = (float(np.median(result[name])) * 1e6 for name in ("policy", "bandit"))
-    return [case, f"{alone:,.0f}", f"{whole:,.0f}", f"{whole / alone:.2f}"]
+    verdict = "holds" if whole <= MOST * alone else "does not hold here"
+    return [case, f"{alone:,.0f}", f"{whole:,.0f}", f"{whole / alone:.2f}", verdict]
 
 
 def _chances_row(name: str, result: Result) -> list[str]:

@@ -126,7 +126,7 @@ def section(store: Store, options: Options) -> Findings:
         ),
         Table(["rewards", "least and most that hold", "verdict", "variance of IPS / DR", "wanted", "verdict"], judged),
     ]
-    return parts, {"groups": groups}
+    return parts, {"rows": [dict(zip(header, row)) for row in rows], "verdicts": judged}
 
 
 def _judged(kind: str, results: list[Result]) -> list[str]:

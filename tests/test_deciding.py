@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 import tensorbandits as tb
 from tensorbandits.deciding import Group, Request, Ring, Spread
-from tensorbandits.policies.approximate import best_of, best_of_all
+from tensorbandits.policies.approximate import best_of
 from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor import Allowed
 from tensorbandits.tensor.sweep import Model
@@ -156,12 +156,9 @@ def test_a_ring_keeps_the_last_draws_and_leaves_those_behind_that_know_too_littl
 
 
 def test_only_new_draws_are_searched(policy, ring, monkeypatch):
-    searched = []
-    from tensorbandits import deciding
-
-    best_of_all = deciding.best_of_all
+    searched, best = [], Ring.best
     monkeypatch.setattr(
-        deciding, "best_of_all", lambda draws, query: searched.extend(draws) or best_of_all(draws, query)
+        Ring, "best", lambda ring, numbers, query: searched.extend(numbers) or best(ring, numbers, query)
     )
     own, request = Ring(8), Request(policy.query((3,)), Shares())
     own.take([draw for _, draw in ring.draws[:8]], SHAPE)
@@ -202,6 +199,11 @@ def test_the_best_of_all_draws_are_those_of_each(policy, ring):
     draws = [*(draw for _, draw in ring.draws), *auto.fresh_draws(40, wait=True), *single.fresh_draws(3, wait=True)]
     draws.append(np.random.default_rng(0).standard_normal(SHAPE))
     assert len({draw.rank for draw in draws if isinstance(draw, Model)}) > 1
-    for allowed in (None, {1: [0, 2]}, Allowed(forbidden=[{1: 2, 2: 1}])):
-        query = policy.query((3,), allowed)
-        assert best_of_all(draws, query) == [best_of(draw, query) for draw in draws]
+    for size in (len(draws), 20):
+        full = Ring(size)
+        for some in (draws[:30], draws[30:]):
+            full.take(some, SHAPE)
+        for allowed in (None, {1: [0, 2]}, Allowed(forbidden=[{1: 2, 2: 1}])):
+            query = policy.query((3,), allowed)
+            numbers = [number for number, _ in full.draws][::-1]
+            assert full.best(numbers, query) == [best_of(draw, query) for draw in draws[::-1][:size]]

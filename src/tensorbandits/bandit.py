@@ -13,8 +13,7 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -174,12 +173,18 @@ class Bandit:
         """
         levels, shown = self.space.given(context, **labels), check_flag(activate, "activate")
         chosen = {} if allowed is None else self.space.allowed(allowed)
+        try:
+            return self._decide(levels, chosen, shown, id)
+        except NothingAllowedError:
+            raise ValueError(self._nothing(levels, chosen)) from None
+
+    def _decide(self, levels: Cell, chosen: Mapping[int, Sequence[int]], shown: bool, id: str | None) -> Decision:
         now = self._now()
         if self._teller.overdue(now):
             self._apply(now)
         sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
         fresh = [] if sampling is None else self._ring.fresh(sampling)
-        with self._lock, self._in_words(levels, chosen):
+        with self._lock:
             if id is not None and check_id(id) in self._book:
                 raise ClosedDecisionError(f"a decision has the id {id!r} already; give each its own, or none")
             request = self._request(levels, chosen)
@@ -327,10 +332,12 @@ class Bandit:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
         levels = self.space.given(context, **labels)
         chosen = {} if allowed is None else self.space.allowed(allowed)
-        with self._in_words(levels, chosen):
+        try:
             with self._lock:
                 query = self._request(levels, chosen).query
             named = self.space.labels(self.policy.best(levels, query.allowed))
+        except NothingAllowedError:
+            raise ValueError(self._nothing(levels, chosen)) from None
         return {name: label for name, label in named.items() if self.space.position(name) not in self.space.context}
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Checkup:
@@ -628,15 +635,8 @@ class Bandit:
             self._requests[key] = request
         return request
 
-    @contextmanager
-    def _in_words(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> Iterator[None]:
-        """Say by name that a request leaves nothing to choose."""
-        try:
-            yield
-        except NothingAllowedError:
-            raise ValueError(self._nothing(levels, chosen)) from None
-
     def _nothing(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> str:
+        """The words for a request that leaves nothing to choose."""
         names, labels = self.space.modes, self.space.levels
         given = {names[mode]: labels[mode][level] for mode, level in zip(self.space.context, levels, strict=True)}
         some = {names[mode]: [labels[mode][level] for level in these] for mode, these in chosen.items()}

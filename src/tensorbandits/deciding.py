@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.checks import Cell
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of, best_of_all
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.shares import Share, Shares
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.best import best_of_each
+from tensorbandits.tensor.sweep import Model
 
 Partial = Mapping[int, int]
 
@@ -141,7 +144,10 @@ class Ring:
     def __init__(self, size: int) -> None:
         self.size = size
         self.draws: list[tuple[int, Draw]] = []
+        # The cores and rows of draws that are models, by rank, each in a line of its own, to be searched in one call.
+        self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self._next = 0
+        self._shape: Cell = ()
         self._received = 0.0  # rewards that the last draw knows of
 
     def fresh(self, policy: ApproximateThompsonSampling, *, least: int = 1) -> list[Draw]:
@@ -154,12 +160,51 @@ class Ring:
             self._received = received
         return found
 
+    @property
+    def last(self) -> int:
+        """The number of the newest draw."""
+        return self._next - 1
+
     def take(self, fresh: Sequence[Draw], shape: Cell) -> None:
         """Take in new draws, in the place of the oldest; draws of another shape are left behind."""
-        numbered = [(self._next + at, draw) for at, draw in enumerate(fresh)]
-        self._next += len(fresh)
-        kept = [pair for pair in (*self.draws, *numbered) if pair[1].shape == shape]
-        self.draws = kept[-self.size :]
+        if shape != self._shape:
+            self.draws, self._packed, self._shape = [], {}, shape
+        numbered = list(enumerate((draw for draw in fresh if draw.shape == shape), self._next))
+        self._next += len(numbered)
+        self.draws = [*self.draws, *numbered][-self.size :]
+        for number, draw in numbered[-self.size :]:
+            if type(draw) is Model:  # another kind has a search of its own
+                self._pack(number, draw)
+
+    def _pack(self, number: int, draw: Model) -> None:
+        if draw.rank not in self._packed:
+            self._packed[draw.rank] = np.empty((self.size, draw.core.size)), np.empty((self.size, draw.rows.size))
+        for lines, line in zip(self._packed[draw.rank], (draw.core, draw.rows), strict=True):
+            lines[number % self.size] = line
+
+    def best(self, numbers: Sequence[int], query: Query) -> list[Cell]:
+        """Return the best allowed cell of draws; of models of one rank, where all is allowed, in one call."""
+        draws, size = dict(self.draws), self.size
+        if query.allowed is not None:
+            return [best_of(draws[number], query) for number in numbers]
+        found: dict[int, Cell] = {}
+        groups: dict[Cell, list[int]] = {}
+        for number in numbers:
+            draw = draws[number]
+            if type(draw) is Model:
+                groups.setdefault(draw.rank, []).append(number)
+            else:
+                found[number] = best_of(draw, query)
+        for rank, some in groups.items():
+            cores, rows = self._packed[rank]
+            dims = cast(Model, draws[some[0]]).dims
+            if len(some) == size:  # all lines, as they are
+                cells = best_of_each(cores, rows, dims[0], dims[1], query.fixed)
+                found = {number: cells[number % size] for number in some}
+            else:
+                at = [number % size for number in some]
+                found.update(zip(some, best_of_each(cores[at], rows[at], dims[0], dims[1], query.fixed), strict=True))
+        return [found[number] for number in numbers]
 
 
 class Drawn(NamedTuple):
@@ -180,6 +225,8 @@ class Request:
         self.baseline = Spread(query, shares.baseline if shares.holdout else (), whole=True)
         self.holdout = shares.holdout if self.baseline.parts else 0.0
         self._best: dict[int, Cell] = {}
+        self._kept: dict[Cell, float] = {}
+        self._law_of = -1  # the last draw of the ring when that was worked out
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
         self._under: Query | None = None
 
@@ -222,16 +269,19 @@ class Request:
         return p if not self.holdout else self.holdout * self.baseline.probability(cell) + (1.0 - self.holdout) * p
 
     def _law(self, ring: Ring) -> dict[Cell, float]:
-        """The policy's probability of each arm that has one."""
+        """The policy's probability of each arm that has one; worked out anew when there are new draws."""
+        if self._law_of == ring.last:
+            return self._kept
         draws, known = ring.draws, self._best
-        new = [(n, draw) for n, draw in draws if n not in known]
-        found = dict(zip((n for n, _ in new), best_of_all([draw for _, draw in new], self.query), strict=True))
-        self._best = {n: known[n] if n in known else found[n] for n, _ in draws}
+        new = [n for n, _ in draws if n not in known]
+        found = dict(zip(new, ring.best(new, self.query), strict=True)) if new else {}
+        self._best = found if len(new) == len(draws) else {n: known[n] if n in known else found[n] for n, _ in draws}
         law: dict[Cell, float] = {}
         each = 1.0 / len(draws)
         for cell in self._best.values():
             law[cell] = law.get(cell, 0.0) + each
-        return self._lowered(law, ring) if self._shares.ceilings else law
+        self._kept, self._law_of = self._lowered(law, ring) if self._shares.ceilings else law, ring.last
+        return self._kept
 
     def _lowered(self, law: dict[Cell, float], ring: Ring) -> dict[Cell, float]:
         """The law with what arms have above a ceiling given to the best arms under none."""

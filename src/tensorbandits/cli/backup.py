@@ -102,9 +102,7 @@ def _open(url: str | None, *, new: bool = False) -> Store:
     place = Settings.read(store=url).store
     parts = parse(place)
     if not new and parts.get_backend_name() == "sqlite" and not Path(parts.database or "").is_file():
-        raise ValueError(
-            f"there is no file {parts.database}; give the store of a service, or a copy of it"
-        )
+        raise ValueError(f"there is no file {parts.database}; give the store of a service, or a copy of it")
     return Store.open(place)
 
 

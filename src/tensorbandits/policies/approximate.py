@@ -31,7 +31,6 @@ from tensorbandits.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
-from tensorbandits.tensor.best import best_of_each
 from tensorbandits.tensor.likelihood import Likelihood
 from tensorbandits.tensor.rewards import Reward
 from tensorbandits.tensor.sweep import Model
@@ -275,23 +274,6 @@ def best_of(draw: Draw, query: Query) -> Cell:
         return draw.best(query.fixed, query.allowed)
     fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
     return best_cell(draw, fixed, query.allowed)
-
-
-def best_of_all(draws: Sequence[Draw], query: Query) -> list[Cell]:
-    """The best allowed cell of each draw; of models of one shape and rank, where all is allowed, in one call."""
-    found: dict[int, Cell] = {}
-    groups: dict[Cell, list[int]] = {}
-    for at, draw in enumerate(draws):
-        if type(draw) is Model and query.allowed is None:  # another kind has a search of its own
-            groups.setdefault(draw.rank, []).append(at)
-        else:
-            found[at] = best_of(draw, query)
-    for places in groups.values():
-        models = [draw for at in places if isinstance(draw := draws[at], Model)]
-        cores, rows = (np.array([getattr(model, name) for model in models]) for name in ("core", "rows"))
-        sizes, ranks = models[0].dims[:2]
-        found.update(zip(places, best_of_each(cores, rows, sizes, ranks, query.fixed), strict=True))
-    return [found[at] for at in range(len(draws))]
 
 
 def sampling_rank(rank: Rank, shape: Cell) -> Cell:

@@ -16,15 +16,17 @@ from typing import Any, Self
 import numpy as np
 
 from tensorbandits import codec
+from tensorbandits.checks import Cell
 from tensorbandits.deciding import Drawn
 from tensorbandits.feedback import OPEN, Change
 from tensorbandits.labels import Label, read
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ApproximateThompsonSampling
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw
 from tensorbandits.service.apprentice import Apprentice, Shadow
 from tensorbandits.service.making import Settings, arguments, changed, read_rule
 from tensorbandits.service.planning import Drawing, Planner, change_rule
 from tensorbandits.store import Event
+from tensorbandits.tensor.allowed import NothingAllowedError
 
 _VERSION = 1  # of a snapshot, which holds the state of a bandit; a base is one too, and must be read for ever
 _LAGS = 2_000
@@ -73,12 +75,15 @@ class Replica(Planner):
         """Draw an arm from the draws there are; ``played`` is what a caller's own rule plays, and its propensity."""
         levels = self.space.given(context)
         chosen = {} if allowed is None else self.space.allowed(allowed)
-        with self._lock, self._in_words(levels, chosen):
-            request = self._request(levels, chosen)
+        with self._lock:
             self._ring.take((), self.policy.shape)
             if not self._ring.draws:
                 raise NotLearnedError("nothing was learned yet")
-            drawn = request.draw(self._ring, self._rng)
+            try:
+                request = self._request(levels, chosen)
+                drawn = request.draw(self._ring, self._rng)
+            except NothingAllowedError:
+                raise ValueError(self._nothing(levels, chosen)) from None
             version = self.space.version
             if played is None:
                 return Drawing(drawn, version)
@@ -86,12 +91,16 @@ class Replica(Planner):
             cell = self.space.cell({**context, **arm})
             share = request.probability(self._ring, cell)
             draws = [draw for _, draw in self._ring.draws]
+        return Drawing(
+            Drawn(cell, propensity, "caller"), version, self._shadow(drawn.cell, cell, share, propensity, draws)
+        )
+
+    def _shadow(self, own: Cell, cell: Cell, share: float, propensity: float | None, draws: Sequence[Draw]) -> Shadow:
+        """What is said of a decision beforehand that a caller's rule makes."""
         assert isinstance(self.policy, ApproximateThompsonSampling)
-        both = np.array([drawn.cell, cell], dtype=np.int64)
+        both = np.array([own, cell], dtype=np.int64)
         means = np.mean([self.policy.mean_rewards(draw, both) for draw in draws], axis=0)
-        weight = share / (1.0 if propensity is None else propensity)
-        shadow = Shadow(drawn.cell, weight, *means.tolist())
-        return Drawing(Drawn(cell, propensity, "caller"), version, shadow)
+        return Shadow(own, share / (1.0 if propensity is None else propensity), *means.tolist())
 
     def refresh(self, *, wait: bool = False) -> bool:
         """Learn what was told, and decide from new draws from now on; say whether that was possible without waiting."""
