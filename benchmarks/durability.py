@@ -211,27 +211,27 @@ def section(store: Store, options: Options) -> Findings:
         ),
         command(NAME, *options.flags),
         Table(
-            ["killed", "times", "acknowledged", "lost", "counted twice", "in the log without an answer", "checks"],
+            ["killed", "times", "acknowledged", "lost, doubled or made up", "in the log without an answer", "checks"],
             [_row(settings, result) for settings, result in killed],
             "What was found",
         ),
         Text(
             f"It serves again when an ask is acknowledged after the kill; {SOON:g} seconds are required. {SHARED} So "
             "beside the time is what of it the server ran, and how long it stood ready but waited for a core that "
-            "others had; without that wait it is what a machine of its own would show."
+            "others had; without that wait it is about what a machine of its own would show."
         ),
         Table(
             ["killed", "median s", "largest s", "within 5 s", "server ran s", "waited for a core s", "median without"],
             [_times(settings, result) for settings, result in killed],
             "Time from the kill to the next acknowledged ask",
         ),
-        *telling.parts(told),
+        *(telling.parts(told) if told else ()),
     ]
     return parts, {"kills": [{**settings, **result} for settings, result in killed], "tells": [b for _, b in told]}
 
 
 def _row(settings: Settings, result: Result) -> list[str]:
-    counts = [f"{result['acknowledged']:,}", str(result["wrong"]), "0", f"{result['unacknowledged']:,}"]
+    counts = [f"{result['acknowledged']:,}", str(result["wrong"]), f"{result['unacknowledged']:,}"]
     return [settings["what"], str(settings["kills"]), *counts, f"{result['checks']} and {result['states']} states"]
 
 
