@@ -46,6 +46,8 @@ def written(label: Label) -> Any:
     >>> written(date(2024, 2, 29)), read(written(date(2024, 2, 29)))
     ({'date': '2024-02-29'}, datetime.date(2024, 2, 29))
     """
+    if type(label) is str:  # nearly all are
+        return label
     if isinstance(label, datetime):
         return {"time": label.isoformat()}
     if isinstance(label, date):

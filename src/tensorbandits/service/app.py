@@ -17,6 +17,7 @@ from tensorbandits.service.errors import COMMON, Problem
 from tensorbandits.service.guard import Guard
 from tensorbandits.service.hosts import Hosts
 from tensorbandits.service.keyring import Keys
+from tensorbandits.service.lane import Lane
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.routes import bandits, data, decisions, keys, pages
 from tensorbandits.service.security import require
@@ -115,5 +116,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard
+    lane: Any = Lane
+    app.add_middleware(lane, serving=app.state.serving)
     app.add_middleware(guard, keys=known, settings=settings, metrics=measured)
     return app

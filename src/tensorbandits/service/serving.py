@@ -109,6 +109,11 @@ Key = Annotated[
 ]
 
 
-def reply(content: Any, status: int = 200) -> Response:
+def written(content: Any) -> bytes:
     """Return plain data as JSON."""
-    return Response(_dumps(content).encode(), status, media_type="application/json")
+    return _dumps(content).encode()
+
+
+def reply(content: Any, status: int = 200) -> Response:
+    """Return an answer of plain data."""
+    return Response(written(content), status, media_type="application/json")

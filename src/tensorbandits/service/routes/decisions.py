@@ -15,11 +15,10 @@ from tensorbandits.service import schemas
 from tensorbandits.service.errors import COMMON, explain, responses
 from tensorbandits.service.hosted import Hosted, asked, became, told
 from tensorbandits.service.making import labels_of, named
-from tensorbandits.service.routes.quick import QuickRoute
 from tensorbandits.service.security import require
 from tensorbandits.service.serving import Key, Served, Serving, reply
 
-router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"], route_class=QuickRoute)
+router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"])
 
 _ONE = COMMON | responses("unknown_bandit", "key_reused")
 _DECISION = COMMON | responses(
