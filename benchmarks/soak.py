@@ -206,7 +206,7 @@ def _rows(settings: Settings, points: list[dict[str, Any]]) -> list[list[str]]:
             np.median([v for point in some if (v := value(point)) is not None] or [np.nan]) for some in (first, last)
         )
         rows.append([f"{words}, {unit}", f"{then:,.1f}", f"{end:,.1f}", f"{end / then:.2f}"])
-    rates = [(b["rounds"] - a["rounds"]) / max(b["ran"] - a["ran"], 1e-9) for a, b in pairwise(points)]
+    rates = [(b["rounds"] - a["rounds"]) / max(b["ran"] - a["ran"], 1e-9) for a, b in pairwise(points)] or [np.nan]
     share = max(len(rates) // 5, 1)
     then, end = np.median(rates[share : 2 * share] or rates), np.median(rates[-share:])
     return [*rows, ["rounds per second that the server ran", f"{then:,.0f}", f"{end:,.0f}", f"{end / then:.2f}"]]

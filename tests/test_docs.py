@@ -83,6 +83,8 @@ def test_python_blocks_run(path, tmp_path, monkeypatch, request):
         source = source.replace(SERVICE, address) if talks else source
         padded = "\n" * (line - 1) + source  # so that a traceback names the line of the page
         exec(compile(padded, str(path), "exec"), namespace)
+    if "client" in namespace:  # a page may leave it open, as an application does while it runs
+        namespace["client"].close()
 
 
 def test_the_notebook_runs_and_its_figures_are_kept(tmp_path):

@@ -29,7 +29,7 @@ def make():
 def test_there_is_a_file_of_every_policy_and_all_are_small():
     assert {record.name for record in registry.records()} <= {name.rsplit("-", 1)[0] for name in EXPECTED}
     for path in GOLDEN.glob("*.safetensors"):
-        assert path.name in EXPECTED or path.name.startswith(("ledger", "bandit"))
+        assert path.name in EXPECTED or path.name.startswith(("ledger", "bandit", "replica"))
         assert path.stat().st_size < 20_000
 
 

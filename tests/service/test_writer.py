@@ -39,9 +39,14 @@ class Gate:
     """An order that holds the writer up, so that those behind it come together."""
 
     def __init__(self, writer, hosted):
-        self._open = threading.Event()
-        plan = lambda turn: self._open.wait(60) and []  # noqa: E731
-        self.done = writer.submit(Order(hosted, plan, lambda events: None, lambda event: None))
+        self._open, self._reached = threading.Event(), threading.Event()
+        self.done = writer.submit(Order(hosted, self._plan, lambda events: None, lambda event: None))
+        assert self._reached.wait(60)
+
+    def _plan(self, turn):
+        self._reached.set()
+        self._open.wait(60)
+        return []
 
     def open(self):
         self._open.set()
