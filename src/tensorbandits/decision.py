@@ -46,15 +46,10 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain data that JSON can hold; dates and times become small objects."""
-        return {
-            "id": self.id,
-            "arm": {mode: written(label) for mode, label in self.arm.items()},
-            "context": {mode: written(label) for mode, label in self.context.items()},
-            "propensity": self.propensity,
-            "by": self.by,
-            "policy": self.policy,
-            "time": self.time,
-        }
+        result = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("arm", "context"):
+            result[name] = {mode: written(label) for mode, label in result[name].items()}
+        return result
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
