@@ -205,8 +205,13 @@ def _rows(settings: Settings, points: list[dict[str, Any]]) -> list[list[str]]:
         then, end = (
             np.median([v for point in some if (v := value(point)) is not None] or [np.nan]) for some in (first, last)
         )
-        rows.append([f"{words}, {unit}", f"{then:,.1f}", f"{end:,.1f}", f"{end / then:.2f}"])
+        rows.append([f"{words}, {unit}", f"{then:,.1f}", f"{end:,.1f}", _ratio(end, then)])
     rates = [(b["rounds"] - a["rounds"]) / max(b["ran"] - a["ran"], 1e-9) for a, b in pairwise(points)] or [np.nan]
     share = max(len(rates) // 5, 1)
     then, end = np.median(rates[share : 2 * share] or rates), np.median(rates[-share:])
-    return [*rows, ["rounds per second that the server ran", f"{then:,.0f}", f"{end:,.0f}", f"{end / then:.2f}"]]
+    return [*rows, ["rounds per second that the server ran", f"{then:,.0f}", f"{end:,.0f}", _ratio(end, then)]]
+
+
+def _ratio(end: float, then: float) -> str:
+    """A ratio in words; a short run may have counted nothing."""
+    return f"{end / then:.2f}" if then > 0 else "–"
