@@ -157,18 +157,16 @@ def test_a_ring_keeps_the_last_draws_and_leaves_those_behind_that_know_too_littl
 
 def test_only_new_draws_are_searched(policy, ring, monkeypatch):
     searched, best = [], Ring.best
-    monkeypatch.setattr(
-        Ring, "best", lambda ring, numbers, query: searched.extend(numbers) or best(ring, numbers, query)
-    )
+    monkeypatch.setattr(Ring, "best", lambda ring, count, query: searched.append(count) or best(ring, count, query))
     own, request = Ring(8), Request(policy.query((3,)), Shares())
     own.take([draw for _, draw in ring.draws[:8]], SHAPE)
     rng = np.random.default_rng(0)
     request.draw(own, rng)
     request.draw(own, rng)
-    assert len(searched) == 8
+    assert searched == [8]
     own.take([ring.draws[9][1]], SHAPE)
     request.draw(own, rng)
-    assert len(searched) == 9
+    assert searched == [8, 1]
 
 
 @pytest.mark.parametrize(
@@ -205,5 +203,22 @@ def test_the_best_of_all_draws_are_those_of_each(policy, ring):
             full.take(some, SHAPE)
         for allowed in (None, {1: [0, 2]}, Allowed(forbidden=[{1: 2, 2: 1}])):
             query = policy.query((3,), allowed)
-            numbers = [number for number, _ in full.draws][::-1]
-            assert full.best(numbers, query) == [best_of(draw, query) for draw in draws[::-1][:size]]
+            for count in (1, 2, size // 2, size):
+                assert full.best(count, query) == [best_of(draw, query) for draw in draws[-count:]]
+
+
+@pytest.mark.parametrize("arguments", [{"rank": 2}, {}], ids=["told a rank", "told nothing"])
+def test_the_law_of_a_request_that_comes_again_is_that_of_a_new_one(arguments):
+    """However many draws came between, of one rank or of several."""
+    policy, ring, rng = (
+        tb.TensorThompsonSampling(SHAPE, context=(0,), seed=0, **arguments),
+        Ring(6),
+        np.random.default_rng(0),
+    )
+    requests = [Request(policy.query((context,)), Shares()) for context in range(5)]
+    for _ in range(150):
+        ring.take(ring.fresh(policy, least=int(rng.integers(1, 4))), SHAPE)
+        context = int(rng.integers(5))
+        drawn = [best_of(draw, requests[context].query) for _, draw in ring.draws]
+        assert requests[context]._law(ring) == pytest.approx({cell: drawn.count(cell) / 6 for cell in drawn})
+        policy.tell(drawn[-1], rng.standard_normal())

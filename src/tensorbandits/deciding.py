@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +145,9 @@ class Ring:
         self.size = size
         self.draws: list[tuple[int, Draw]] = []
         # The cores and rows of draws that are models, by rank, each in a line of its own, to be searched in one call.
-        self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]] = {}
+        self._alike: tuple[Cell | None, int] = None, 0  # the rank of the newest draws, if models, and how many have it
+        self._lines = np.arange(2 * size) % size  # so that lines that follow each other are a slice, wherever it begins
         self._next = 0
         self._shape: Cell = ()
         self._received = 0.0  # rewards that the last draw knows of
@@ -168,43 +170,53 @@ class Ring:
     def take(self, fresh: Sequence[Draw], shape: Cell) -> None:
         """Take in new draws, in the place of the oldest; draws of another shape are left behind."""
         if shape != self._shape:
-            self.draws, self._packed, self._shape = [], {}, shape
-        numbered = list(enumerate((draw for draw in fresh if draw.shape == shape), self._next))
-        self._next += len(numbered)
-        self.draws = [*self.draws, *numbered][-self.size :]
-        for number, draw in numbered[-self.size :]:
-            if type(draw) is Model:  # another kind has a search of its own
-                self._pack(number, draw)
+            self.draws, self._packed, self._alike, self._shape = [], {}, (None, 0), shape
+        for draw in fresh:
+            if draw.shape != shape:
+                continue
+            self.draws.append((self._next, draw))
+            if type(draw) is Model:
+                self._pack(self._next, draw)
+            else:  # which has a search of its own
+                self._alike = None, 0
+            self._next += 1
+        del self.draws[: -self.size]
 
     def _pack(self, number: int, draw: Model) -> None:
-        if draw.rank not in self._packed:
-            self._packed[draw.rank] = np.empty((self.size, draw.core.size)), np.empty((self.size, draw.rows.size))
-        for lines, line in zip(self._packed[draw.rank], (draw.core, draw.rows), strict=True):
-            lines[number % self.size] = line
+        rank = draw.rank
+        if rank not in self._packed:
+            empty = np.empty((self.size, draw.core.size)), np.empty((self.size, draw.rows.size))
+            self._packed[rank] = *empty, draw.dims
+        cores, rows, _ = self._packed[rank]
+        at = number % self.size
+        cores[at], rows[at] = draw.core, draw.rows
+        before, alike = self._alike
+        self._alike = rank, alike + 1 if rank == before else 1
 
-    def best(self, numbers: Sequence[int], query: Query) -> list[Cell]:
-        """Return the best allowed cell of draws; of models of one rank, where all is allowed, in one call."""
-        draws, size = dict(self.draws), self.size
+    def best(self, count: int, query: Query) -> list[Cell]:
+        """Return the best allowed cells of the newest draws; of models of one rank, where all is allowed, in one call.
+
+        They are in the order of the draws, the oldest first.
+        """
+        draws = self.draws[-count:]
         if query.allowed is not None:
-            return [best_of(draws[number], query) for number in numbers]
-        found: dict[int, Cell] = {}
+            return [best_of(draw, query) for _, draw in draws]
+        rank, alike = self._alike
+        if rank is not None and count <= alike:
+            first = draws[0][0] % self.size
+            return self._best_alike(rank, self._lines[first : first + count], query)
+        found = {number: best_of(draw, query) for number, draw in draws if type(draw) is not Model}
         groups: dict[Cell, list[int]] = {}
-        for number in numbers:
-            draw = draws[number]
+        for number, draw in draws:
             if type(draw) is Model:
                 groups.setdefault(draw.rank, []).append(number)
-            else:
-                found[number] = best_of(draw, query)
-        for rank, some in groups.items():
-            cores, rows = self._packed[rank]
-            dims = cast(Model, draws[some[0]]).dims
-            if len(some) == size:  # all lines, as they are
-                cells = best_of_each(cores, rows, dims[0], dims[1], query.fixed)
-                found = {number: cells[number % size] for number in some}
-            else:
-                at = [number % size for number in some]
-                found.update(zip(some, best_of_each(cores[at], rows[at], dims[0], dims[1], query.fixed), strict=True))
-        return [found[number] for number in numbers]
+        for rank, numbers in groups.items():
+            found.update(zip(numbers, self._best_alike(rank, np.array(numbers) % self.size, query), strict=True))
+        return [found[number] for number, _ in draws]
+
+    def _best_alike(self, rank: Cell, lines: NDArray[np.int64], query: Query) -> list[Cell]:
+        cores, rows, dims = self._packed[rank]
+        return best_of_each(cores, rows, lines, dims, query.fixed)
 
 
 class Drawn(NamedTuple):
@@ -224,7 +236,7 @@ class Request:
         self.floors = Spread(query, shares.floors)
         self.baseline = Spread(query, shares.baseline if shares.holdout else (), whole=True)
         self.holdout = shares.holdout if self.baseline.parts else 0.0
-        self._best: dict[int, Cell] = {}
+        self._best: list[Cell] = []  # of each draw of the ring
         self._kept: dict[Cell, float] = {}
         self._law_of = -1  # the last draw of the ring when that was worked out
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
@@ -270,15 +282,14 @@ class Request:
 
     def _law(self, ring: Ring) -> dict[Cell, float]:
         """The policy's probability of each arm that has one; worked out anew when there are new draws."""
-        if self._law_of == ring.last:
+        draws = len(ring.draws)
+        new = min(ring.last - self._law_of, draws)
+        if not new:
             return self._kept
-        draws, known = ring.draws, self._best
-        new = [n for n, _ in draws if n not in known]
-        found = dict(zip(new, ring.best(new, self.query), strict=True)) if new else {}
-        self._best = found if len(new) == len(draws) else {n: known[n] if n in known else found[n] for n, _ in draws}
+        self._best = [*self._best, *ring.best(new, self.query)][-draws:]
         law: dict[Cell, float] = {}
-        each = 1.0 / len(draws)
-        for cell in self._best.values():
+        each = 1.0 / draws
+        for cell in self._best:
             law[cell] = law.get(cell, 0.0) + each
         self._kept, self._law_of = self._lowered(law, ring) if self._shares.ceilings else law, ring.last
         return self._kept
@@ -296,7 +307,7 @@ class Request:
         others = self._elsewhere(ring)
         lowered: dict[Cell, float] = {}
         each = 1.0 / len(ring.draws)
-        for number, cell in self._best.items():
+        for (number, _), cell in zip(ring.draws, self._best, strict=True):
             other = others[number]
             kept = keep[cell] if other is not None else 1.0
             lowered[cell] = lowered.get(cell, 0.0) + each * kept

@@ -67,8 +67,9 @@ class Timeline:
         if (old is None) != (new is None):
             self._add(mark, cell, held, _REWARDS, 1.0 if old is None else -1.0)
         before, after = old or 0.0, new or 0.0
-        self._add(mark, cell, held, _TOTAL, after - before)
-        self._totals[mark // self.length, int(held), _SQUARES] += after * after - before * before
+        if after != before:
+            self._add(mark, cell, held, _TOTAL, after - before)
+            self._totals[mark // self.length, int(held), _SQUARES] += after * after - before * before
 
     def _add(self, mark: int, cell: Cell, held: bool, what: int, value: float) -> None:
         at, side = mark // self.length, int(held)

@@ -313,5 +313,6 @@ def test_the_best_of_each_of_many_is_the_best_of_one_by_one(shape, rank, fixed):
     rng = np.random.default_rng(0)
     sizes, ranks, levels = (np.array(values, dtype=np.int64) for values in (shape, rank, fixed))
     cores, rows = rng.standard_normal((9, ranks.prod())), rng.standard_normal((9, int(sizes @ ranks)))
-    one_by_one = [best.best_packed(core, line, sizes, ranks, levels) for core, line in zip(cores, rows)]
-    assert best.best_of_each(cores, rows, sizes, ranks, levels) == one_by_one
+    lines, dims = rng.permutation(9)[:6], np.array([sizes, ranks])
+    one_by_one = [best.best_packed(cores[line], rows[line], sizes, ranks, levels) for line in lines]
+    assert best.best_of_each(cores, rows, lines, dims, levels) == one_by_one

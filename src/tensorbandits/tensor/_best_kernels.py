@@ -55,10 +55,10 @@ def best_index(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints
 
 
 @kernel
-def best_indices(cores: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
-    """Write the cells of the largest entries of tensors with cores (n, c) and rows (n, s) to ``out`` (n, d)."""
-    for i in range(len(cores)):
-        best_index(cores[i], rows[i], sizes, ranks, fixed, out[i])
+def best_indices(cores: Floats, rows: Floats, lines: Ints, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
+    """Write the cells of the largest entries of the tensors in lines of ``cores`` and ``rows`` to ``out`` (n, d)."""
+    for i in range(lines.size):
+        best_index(cores[lines[i]], rows[lines[i]], sizes, ranks, fixed, out[i])
 
 
 @kernel

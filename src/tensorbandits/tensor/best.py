@@ -62,22 +62,24 @@ def best_packed(
     return tuple(cell.tolist())
 
 
-def best_of_each(cores: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints) -> list[Cell]:
+def best_of_each(cores: Floats, rows: Floats, lines: Ints, dims: Ints, fixed: Ints) -> list[Cell]:
     """Return the cells of the largest entries of packed tensors of one shape and rank, in one call where that is quick.
 
-    ``cores`` (n, entries) and ``rows`` (n, entries) have one tensor in each line; the others are as for one.
+    ``cores`` and ``rows`` have one tensor in each line, of which ``lines`` says which to search; ``dims`` has a line of
+    sizes and one of ranks.
 
-    >>> sizes, ranks, rows = np.array([2, 3]), np.array([1, 1]), np.array([[1.0, -2, 3, -4, 3], [1, 2, 3, 5, 4]])
-    >>> best_of_each(np.ones((2, 1)), rows, sizes, ranks, np.array([-1, -1]))
+    >>> dims, rows = np.array([[2, 3], [1, 1]]), np.array([[1.0, -2, 3, -4, 3], [1, 2, 3, 5, 4]])
+    >>> best_of_each(np.ones((2, 1)), rows, np.array([1, 0]), dims, np.array([-1, -1]))
     [(1, 1), (1, 1)]
     """
     from tensorbandits.tensor import _best_kernels
 
+    sizes, ranks = dims[0], dims[1]
     if _hulls_pay(sizes.tolist(), ranks.tolist(), fixed.tolist()):
-        return [best_packed(core, line, sizes, ranks, fixed) for core, line in zip(cores, rows, strict=True)]
-    cells = np.empty((len(cores), sizes.size), np.int64)
-    _best_kernels.best_indices(cores, rows, sizes, ranks, fixed, cells)
-    return [tuple(cell) for cell in cells.tolist()]
+        return [best_packed(cores[line], rows[line], sizes, ranks, fixed) for line in lines]
+    cells = np.empty((lines.size, sizes.size), np.int64)
+    _best_kernels.best_indices(cores, rows, lines, sizes, ranks, fixed, cells)
+    return list(map(tuple, cells.tolist()))
 
 
 def _best(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, cell: Ints) -> None:
