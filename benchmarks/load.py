@@ -16,6 +16,7 @@ from benchmarks import service_figures
 from benchmarks.report import Findings, command
 from benchmarks.run import ROOT
 from benchmarks.served import BANDIT, SHARED, Service, call, placed, processor, serving
+from benchmarks.shots import TELL_EVERY, TELL_MOST
 from benchmarks.store import Options, Result, Settings, Store
 from tensorbandits.report import Part, Picture, Table, Text
 
@@ -138,9 +139,9 @@ def section(store: Store, options: Options) -> Findings:
             f"{CLIENTS} clients send the next request as soon as they have the answer to the last, for slices of "
             f"{SECONDS:g} seconds in turns: a route that does nothing (`GET /healthz`), asks, and asks with an "
             "idempotency key. A decision is answered when it is durable (SQLite with `synchronous=FULL`, PostgreSQL "
-            "with `fsync`). All the while a ninth connection tells the rewards of the decisions in batches, so that "
-            "rewards are written and learning runs in the slices of both kinds. Settings are the defaults, but for "
-            f"the limit of requests a second. {SHARED}"
+            f"with `fsync`). All the while a ninth connection tells {TELL_MOST / TELL_EVERY:.0f} rewards a second in "
+            "batches, so that rewards are written and learning runs in the slices of all kinds. Settings are the "
+            f"defaults, but for the limit of requests a second. {SHARED}"
         ),
         command(NAME, *options.flags),
         Picture("load", partial(service_figures.load, ratios), "Decisions and no-ops per second, slice by slice."),

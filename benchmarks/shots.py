@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.served import MODES, NAME
 
-TELL_EVERY, TELL_MOST = 0.1, 500  # seconds between batches of rewards, and the largest
+TELL_EVERY, TELL_MOST = 0.1, 50  # seconds between batches of rewards, and how many: in slices of all kinds the same
 KEPT = 200_000  # decisions that wait for their reward at most
 
 

@@ -1,13 +1,17 @@
 """The writer: one transaction for many orders, none of which sees half of another, and nobody left waiting."""
 
+import itertools
 import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
+from tensorbandits.service import writer as writing
 from tensorbandits.service.errors import KeyReusedError
 from tensorbandits.service.hosted import Ask, Hosted, Tell
 from tensorbandits.service.replica import Replica
-from tensorbandits.service.writer import Order, Settled, Writer
+from tensorbandits.service.writer import TOGETHER, Desk, Order, Settled, Writer
 from tensorbandits.store import New, Store, StoreFullError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
@@ -65,6 +69,111 @@ def test_orders_that_come_together_share_a_transaction(store):
     assert len(set(ids)) == 20
     assert batches == [1, 20]
     assert [event.decision for event in store.events(hosted.id, after=1)] == ids
+
+
+def test_many_rewards_that_came_first_do_not_hold_decisions_up(store):
+    batches = []
+    writer = Writer(store, lambda orders, seconds: batches.append([order.soon for order in orders])).start()
+    hosted = host(store)
+    ids = [writer.submit(hosted.ask(Ask({}))).result()["id"] for _ in range(2 * TOGETHER + 5)]
+    batches.clear()
+    gate = Gate(writer, hosted)
+    told = [writer.submit(hosted.tell(Tell(1, id=one))) for one in ids]
+    asked = [writer.submit(hosted.ask(Ask({}))) for _ in range(3)]
+    gate.open()
+    assert all(one.result()["changed"] for one in told)
+    assert len({one.result()["id"] for one in asked}) == 3
+    writer.stop()
+    assert [(len(batch), sum(batch)) for batch in batches[1:]] == [(TOGETHER + 3, 3), (TOGETHER, 0), (5, 0)]
+
+
+class Loop:
+    """An event loop that goes round when it is told to, and the orders of its desk that were handed over."""
+
+    def __init__(self):
+        self.soon, self.handed = [], []
+        self.desk = Desk(self.handed.append)
+
+    def call_soon(self, call):
+        self.soon.append(call)
+
+    def enter(self, count):
+        for _ in range(count):
+            self.desk.enter(Order(None, None, None, None, waiter=(self, None)))
+
+    def go_round(self, rounds=1):
+        for _ in range(rounds):
+            due, self.soon = self.soon, []
+            for call in due:
+                call()
+
+    def settle(self):
+        """Go round until nothing is left to do, which takes at most a moment."""
+        while self.soon:
+            self.go_round()
+
+    def answer(self):
+        """Have the writer answer what it was handed last; nobody waits."""
+        done = Future()
+        done.set_result(None)
+        self.desk.wake([(done, None, None)] * len(self.handed[-1]))
+
+    @property
+    def sizes(self):
+        return [len(orders) for orders in self.handed]
+
+
+def test_what_is_read_at_one_go_is_handed_over_together():
+    loop = Loop()
+    loop.enter(3)
+    assert loop.sizes == []
+    loop.go_round()
+    assert loop.sizes == [3]
+
+
+def test_while_the_writer_is_at_work_orders_are_gathered():
+    loop = Loop()
+    loop.enter(1)
+    loop.go_round()
+    loop.enter(2)
+    loop.go_round(10)
+    assert loop.sizes == [1]
+    loop.answer()
+    loop.settle()
+    assert loop.sizes == [1, 2]
+
+
+def test_callers_who_ask_again_when_they_are_answered_end_up_in_one_transaction(monkeypatch):
+    monkeypatch.setattr(writing, "_MOMENT", 600.0)
+    monkeypatch.setattr(writing, "_LONGEST", 600.0)
+    loop = Loop()
+    loop.enter(4)
+    loop.go_round()
+    loop.enter(4)  # others, while these are being written
+    for _ in range(12):
+        back = len(loop.handed[-1])
+        loop.answer()
+        loop.go_round()
+        loop.enter(back)
+        loop.go_round()
+    assert loop.sizes[-1] == 8
+
+
+def test_callers_who_do_not_come_back_are_not_waited_for_again_and_again(monkeypatch):
+    """Two come together, then one, for ever: after each two, another is expected, in vain."""
+    ticks = itertools.count()
+    monkeypatch.setattr(writing, "time", SimpleNamespace(perf_counter=lambda: 1e-4 * next(ticks)))
+    loop, waited = Loop(), []
+    for _ in range(200):
+        for count in (2, 1):
+            loop.enter(count)
+            loop.go_round()
+            waited.append(bool(loop.soon))
+            loop.settle()
+            loop.answer()
+    assert loop.sizes == [2, 1] * 200
+    assert 1 <= sum(waited[:20]) <= 6
+    assert sum(waited[200:]) <= 6
 
 
 def test_rewards_of_one_decision_are_taken_one_after_the_other(store, writer):

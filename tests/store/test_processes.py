@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 
 import pytest
 from tests import servers
@@ -120,6 +121,28 @@ def test_notifications_end_the_waiting_and_polling_is_behind_them(postgres_url, 
             patch.setattr(postgres, "_notify", "SELECT %(sender)s")
             append(other, bandit, "unheard")
         assert store.wait(600.0)
+
+
+def test_one_notification_tells_of_many_commits_and_none_is_left_out(postgres_url, monkeypatch):
+    """The first of several is told at once, the others together, by whoever waits in the process that made them."""
+    from tensorbandits.store import postgres
+
+    monkeypatch.setattr(postgres, "_POLL", 600.0)
+    monkeypatch.setattr(postgres, "_QUIET", 0.5)
+    with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
+        for one in (store, other):
+            while one.wait(0.0):
+                pass
+        time.sleep(0.5)  # nothing was told of late
+        for count in range(3):
+            other.create(f"b{count}", [New("Created", 0.0, {})])
+        assert store.wait(600.0)  # of the first
+        assert not store.wait(0.0)
+        waiting = threading.Thread(target=other.wait, args=(5.0,))
+        waiting.start()
+        assert store.wait(600.0)  # of the others
+        waiting.join()
+        assert not store.wait(0.0)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -79,8 +79,11 @@ class _App(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
-    """Return the application over a store, which is opened when it starts unless one is given."""
+def create_app(settings: Settings, store: Store | None = None, started: Callable[[], None] | None = None) -> FastAPI:
+    """Return the application over a store, which is opened when it starts unless one is given.
+
+    ``started`` is called once all bandits are loaded, before anything is answered.
+    """
     logs.configure(settings.log_level, settings.log_format)
     place = store or Store.open(settings.store)
     measured = Metrics(version("tensorbandits"))
@@ -91,6 +94,8 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(known.start)
         await asyncio.to_thread(hosts.start)
+        if started is not None:
+            started()
         demo = _demo(hosts) if settings.demo else None
         yield
         if demo is not None:

@@ -67,7 +67,8 @@ class Hosted:
             current = drawing if drawing.version == replica.space.version else self._draw(request)
             return [replica.decided(number, current, time=time.time(), active=request.activate, key=key)]
 
-        return Order(self, plan, lambda events: self.decision(events[0]), self._repeats(request), key, request.id)
+        answer, repeat = lambda events: self.decision(events[0]), self._repeats(request)
+        return Order(self, plan, answer, repeat, key, request.id, soon=True)
 
     def _draw(self, request: Ask) -> Drawing:
         settings = self.replica.settings

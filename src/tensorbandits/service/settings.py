@@ -116,7 +116,7 @@ class Settings:
     rate: float = _setting(5_000.0, "Requests a second of one key in each process; 0 for no limit.", _number(0))
     burst: float = _setting(10_000.0, "Requests that a key may send at once, above its rate.", _number(1))
     learning_share: float = _setting(
-        0.5, "The share of a core that learning may take in each process.", _number(0, 1, above=True)
+        0.2, "The share of a core that learning may take in each process.", _number(0, 1, above=True)
     )
     snapshot_interval: float = _setting(60.0, "Seconds between snapshots; 0 for none.", _number(0))
     log_level: str = _setting("info", "debug, info (with a line per request), warning or error.", _one_of(*LEVELS))

@@ -21,6 +21,11 @@ from tensorbandits.service.replica import Replica
 from tensorbandits.store import Event, FoldedError, New, Store, StoreError, Turn, UnknownBanditError
 
 _MOST = 1_000  # orders of a transaction
+TOGETHER = 50  # of these, beside decisions
+_MOMENT, _LONGEST = 0.0003, 0.002  # seconds that orders wait for others: after the last one, and in all
+_MOST_SKIPPED = 63  # transactions that wait for nobody, after waiting was in vain
+
+Outcome = tuple["asyncio.Future[Any]", Any, Exception | None]
 
 
 class Host(Protocol):
@@ -55,6 +60,7 @@ class Order:
     key: str | None = None
     about: str | None = None  # the id of a decision
     alone: bool = False  # what changes levels, rules, settings or many decisions: the others of its bandit wait
+    soon: bool = False  # a decision, which somebody waits for: it is written before many rewards that came at once
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
     events: list[Event] = field(default_factory=list)
@@ -95,7 +101,8 @@ class Writer:
         renew: Callable[[Any], None] = lambda host: None,
     ) -> None:
         self._store, self._committed, self._renew = store, committed, renew
-        self._queue: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Order] | None] = queue.SimpleQueue()
+        self._desk = Desk(self._queue.put)
         self._waiting: list[Order] = []  # taken from the queue, for a later transaction
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -107,18 +114,23 @@ class Writer:
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written; its future has the answer once that is durable."""
+        self._check()
         done = order.done = Future()
-        self.enter(order)
+        self._queue.put([order])
         return done
 
     def enter(self, order: Order) -> None:
-        """Have an order written that somebody awaits."""
+        """Have an order written that the event loop, which calls this, awaits."""
+        self._check()
+        self._desk.enter(order)
+
+    def _check(self) -> None:
         if self._stopped:
             raise StoreError("the service is stopping; ask again, or ask another server")
-        self._queue.put(order)
 
     def stop(self) -> None:
         """Write what is waiting, and end."""
+        self._desk.hand_over()
         self._queue.put(None)
         self._thread.join()
 
@@ -131,11 +143,11 @@ class Writer:
                     self._write(batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
                 failed = error
-            _answer(batch, failed)
-        late = [order for order in self._drained() if order is not None]
-        _answer(late, StoreError("the service has stopped; ask again, or ask another server"))
+            self._answer(batch, failed)
+        late = [order for orders in self._drained() for order in orders or ()]
+        self._answer(late, StoreError("the service has stopped; ask again, or ask another server"))
 
-    def _drained(self) -> Iterator[Order | None]:
+    def _drained(self) -> Iterator[list[Order] | None]:
         with contextlib.suppress(queue.Empty):
             while True:
                 yield self._queue.get_nowait()
@@ -145,11 +157,11 @@ class Writer:
         candidates, self._waiting = self._waiting, []
         with contextlib.suppress(queue.Empty):
             while len(candidates) < _MOST:
-                order = self._queue.get(block=not candidates and not self._stopped)
-                if order is None:
+                orders = self._queue.get(block=not candidates and not self._stopped)
+                if orders is None:
                     self._stopped = True
                 else:
-                    candidates.append(order)
+                    candidates += orders
         return self._apart(candidates)
 
     def _apart(self, candidates: list[Order]) -> list[Order]:
@@ -158,11 +170,14 @@ class Writer:
         taken: set[tuple[int, str, str]] = set()
         busy: set[int] = set()  # bandits that have an order in the batch
         closed: set[int] = set()  # bandits of which nothing more may join it
+        others = 0
         for order in candidates:
             bandit = order.host.id
             names = {(bandit, kind, name) for kind, name in (("id", order.about), ("key", order.key)) if name}
             waits = bandit in closed or bool(names & taken) or (order.alone and bandit in busy)
+            waits = waits or (others >= TOGETHER and not order.soon)
             (self._waiting if waits else batch).append(order)
+            others += not waits and not order.soon
             taken |= names
             busy.add(bandit)
             if order.alone:
@@ -192,36 +207,100 @@ class Writer:
             events = turn.events(host.id, host.replica.seq)
         host.replica.fold(events)
 
+    def _answer(self, batch: list[Order], failed: Exception | None) -> None:
+        """Tell everybody how their order went; all who wait in one event loop at once, as waking it takes long."""
+        together: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
+        for order in batch:
+            value, raised = None, failed
+            try:
+                value = order.outcome() if failed is None else None
+            except Exception as error:
+                raised = error
+            if order.waiter is not None:
+                together.setdefault(order.waiter[0], []).append((order.waiter[1], value, raised))
+            elif order.done is not None:
+                if raised is None:
+                    order.done.set_result(value)
+                else:
+                    order.done.set_exception(raised)
+        for loop, outcomes in together.items():
+            with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
+                loop.call_soon_threadsafe(self._desk.wake, outcomes)
 
-def _answer(batch: list[Order], failed: Exception | None) -> None:
-    """Tell everybody how their order went; all who wait in one event loop at once, as waking it takes long."""
-    together: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
-    for order in batch:
-        value, raised = None, failed
-        try:
-            value = order.outcome() if failed is None else None
-        except Exception as error:
-            raised = error
-        if order.waiter is not None:
-            together.setdefault(order.waiter[0], []).append((order.waiter[1], value, raised))
-        elif order.done is not None:
-            if raised is None:
-                order.done.set_result(value)
-            else:
-                order.done.set_exception(raised)
-    for loop, outcomes in together.items():
-        with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
-            loop.call_soon_threadsafe(_wake, outcomes)
 
+class Desk:
+    """Where the event loop gathers orders, and hands them to the writer together.
 
-def _wake(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
-    for future, value, raised in outcomes:
-        if future.done():  # whoever waited has gone
-            continue
-        if raised is None:
-            future.set_result(value)
+    Handed over one by one, the first would make a transaction of its own while the others are still being read, and
+    those that come while it is written another: with callers who wait for their answers and then ask again,
+    transactions would stay small for ever. So those who were just answered are expected back, for a moment. Where they
+    do not come, nobody is waited for in the next transactions, twice as many each time.
+    """
+
+    def __init__(self, put: Callable[[list[Order]], None]) -> None:
+        self._put = put
+        self._orders: list[Order] = []
+        self._busy = False  # whether the writer has orders from here
+        self._watching = False
+        self._usual, self._expected = 1, 1  # orders that came together of late, and that should now
+        self._skipped, self._skip = 0, 0  # transactions for which nobody is waited for: so far, and in all
+        self._seen, self._since, self._begun = 0, 0.0, 0.0  # orders at the last look, since when, and the first look
+        self._waited = False
+
+    def enter(self, order: Order) -> None:
+        """Take in an order."""
+        self._orders.append(order)
+        if not self._busy and not self._watching:
+            self._watch(order)
+
+    def _watch(self, order: Order) -> None:
+        assert order.waiter is not None
+        self._watching, self._loop = True, order.waiter[0]
+        self._seen, self._begun, self._waited = 0, time.perf_counter(), False
+        self._loop.call_soon(self._look)  # after all that it has read already
+
+    def _look(self) -> None:
+        count, now = len(self._orders), time.perf_counter()
+        if count != self._seen:
+            self._seen, self._since = count, now
+        patient = self._skipped >= self._skip and now - self._since < _MOMENT and now - self._begun < _LONGEST
+        if count < self._expected and patient:
+            self._waited = True
+            self._loop.call_soon(self._look)
+            return
+        self._watching = False
+        self._learn(count)
+        self.hand_over()
+
+    def _learn(self, count: int) -> None:
+        """Note whether those came who were waited for."""
+        if count >= self._expected:
+            self._skip = 0 if self._waited else self._skip
+        elif self._skipped < self._skip:
+            self._skipped += 1
         else:
-            future.set_exception(raised)
+            self._skipped, self._skip = 0, min(2 * self._skip + 1, _MOST_SKIPPED)
+        self._usual = count if count < self._expected else min(count, self._usual + 1)
+
+    def hand_over(self) -> None:
+        """Let the writer have what there is."""
+        if self._orders:
+            orders, self._orders, self._busy = self._orders, [], True
+            self._put(orders)
+
+    def wake(self, outcomes: Sequence[Outcome]) -> None:
+        """Let those go on who wait, and have the writer begin again."""
+        for future, value, raised in outcomes:
+            if future.done():  # whoever waited has gone
+                continue
+            if raised is None:
+                future.set_result(value)
+            else:
+                future.set_exception(raised)
+        self._busy = False
+        self._expected = min(len(outcomes) + len(self._orders), self._usual + 1)
+        if self._orders and not self._watching:
+            self._watch(self._orders[0])
 
 
 def _plan(turn: Turn, orders: list[Order], first: int) -> list[New]:

@@ -46,6 +46,7 @@ _CHANNEL = "tensorbandits"
 _LOCKS = 0x7462  # sets our advisory locks apart from those of others in the same database
 _STUCK = 60.0  # seconds after which a server that takes nothing is given up
 _POLL = 1.0  # seconds after which we look ourselves, should a notification have been lost
+_QUIET = 0.05  # seconds between two notifications of a process: they take a good part of what a small commit takes
 
 # A process that hangs in its turn is thrown out, so that others go on.
 _SETTINGS = {
@@ -80,7 +81,7 @@ _append = _append_json()
 
 
 class Postgres(Backend):
-    """Each turn holds advisory locks of its bandits; commits are told to the others by NOTIFY."""
+    """Each turn holds advisory locks of its bandits; commits are told to the others by NOTIFY, many by one."""
 
     driver_error = psycopg.Error
 
@@ -100,6 +101,8 @@ class Postgres(Backend):
         event.listen(self.engine, "connect", self._configure)
         event.listen(self.engine, "checkout", _refuse_stale)
         self._name = uuid.uuid4().hex  # tells our notifications from those of others
+        self._notified = -math.inf  # when we last did
+        self._owed = False  # whether something was committed since
         self._waiting = threading.Lock()
         self._listener: Driver | None = None
         self._looked = -math.inf  # when, and what was there
@@ -131,12 +134,15 @@ class Postgres(Backend):
                     session = Session(self, driver)
                     yield session
                     session.refuse_failed()
-                    driver.execute(_notify, {"sender": self._name})
+                    if loud := time.monotonic() - self._notified > _QUIET:
+                        driver.execute(_notify, {"sender": self._name})
+                        self._notified = time.monotonic()
                     committing = True
                     ended = driver.execute("COMMIT")
                     pipeline.sync()
                     if ended.statusmessage != "COMMIT":
                         raise StoreError(f"the turn was rolled back by {self.url}; nothing was written")
+                    self._owed |= not loud  # whoever waits here for others pays
             except BaseException as error:
                 _abandon(connection, driver)
                 if isinstance(error, psycopg.Error):
@@ -193,8 +199,9 @@ class Postgres(Backend):
         with self._waiting:
             while not self.closed:
                 left = end - time.monotonic()
+                busy = self._owed or time.monotonic() - self._notified < _POLL
                 try:
-                    if self._news(max(0.0, min(left, _POLL))):
+                    if self._news(max(0.0, min(left, _QUIET if busy else _POLL))):
                         return True
                 except (psycopg.Error, StoreError):
                     self._silence()
@@ -210,6 +217,9 @@ class Postgres(Backend):
         assert self._listener is not None
         notifications = list(self._listener.notifies(timeout=seconds, stop_after=1))
         told = any(notification.payload != self._name for notification in notifications)
+        if self._owed and time.monotonic() - self._notified > _QUIET:
+            self._owed, self._notified = False, time.monotonic()
+            self._listener.execute(_notify, {"sender": self._name})
         if time.monotonic() - self._looked > _POLL:
             told |= self._look()
         return told

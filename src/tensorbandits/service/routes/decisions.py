@@ -17,6 +17,7 @@ from tensorbandits.service.hosted import Hosted, asked, became, told
 from tensorbandits.service.making import labels_of, named
 from tensorbandits.service.security import require
 from tensorbandits.service.serving import Key, Served, Serving, reply
+from tensorbandits.service.writer import TOGETHER
 
 router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"])
 
@@ -89,7 +90,11 @@ async def tell_many(name: Name, body: schemas.TellMany, service: Served, key: Ke
                 raise
             return {"error": {"code": problem.code, "message": problem.message}}
 
-    return reply({"results": await _all(one(at, reward) for at, reward in enumerate(body.rewards))})
+    results: list[Any] = []
+    for start in range(0, len(body.rewards), TOGETHER):  # decisions come in between
+        some = body.rewards[start : start + TOGETHER]
+        results += await _all(one(at, reward) for at, reward in enumerate(some, start))
+    return reply({"results": results})
 
 
 @router.post(
