@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -291,13 +291,20 @@ class Hosts:
         host.keep(seq)
 
 
+@cache
 def _warm() -> None:
-    """Have what decisions run loaded, or compiled, so that the first one does not wait for it."""
-    for reward in ("gaussian", "bernoulli"):
-        replica = Replica(**arguments({"modes": {"a": ["x", "y"], "b": ["x", "y"]}, "reward": reward}))
+    """Have all that deciding and learning run loaded, or compiled, so that nobody waits for it later."""
+    cells = [(0, 0, 0), (0, 1, 1), (1, 0, 1)] * 10
+    for reward, residual in (("gaussian", None), ("gaussian", True), ("bernoulli", None), ("count", None)):
+        settings = {"modes": dict.fromkeys("abc", ["x", "y"]), "reward": reward, "residual": residual}
+        replica = Replica(**arguments(settings))
         replica.begin({}, 0, 0.0)
         replica.refresh(wait=True)
-        replica.draw({}, None)
+        for _ in range(2):
+            replica.policy.tell_many(cells, [1.0, 0.0, 1.0] * 10)
+            replica.refresh(wait=True)
+            replica.draw({}, None)
+        replica.draw({}, {"a": ["x"]})
 
 
 def pages(events: Iterable[Event], size: int = 1_000) -> Iterator[list[Event]]:
