@@ -113,8 +113,11 @@ def test_making_and_deleting(service):
     reused = service.http.post("/v1/bandits", json=body | {"rank": 2}, headers=headers)
     assert (reused.status_code, reused.json()["error"]["code"]) == (409, "key_reused")
     assert bandit.send("DELETE", key="end").status_code == 204
-    assert bandit.send("DELETE", key="end").status_code == 404  # what was deleted is not there any more
+    assert bandit.send("DELETE", key="end").status_code == 204  # the same request again
+    assert bandit.send("DELETE", key="another").status_code == 404  # what was deleted is not there any more
     assert service.http.post("/v1/bandits", json=body, headers=headers).status_code == 201  # a new one
+    assert bandit.detail()["decisions"] == 0
+    assert bandit.send("DELETE", key="end").status_code == 204  # of the old one, which does not end the new one
     assert bandit.detail()["decisions"] == 0
 
 

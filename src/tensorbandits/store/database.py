@@ -106,6 +106,13 @@ class Store:
             self._backend.append(session, rows_of(bandit, last + 1, [event]))
             session.start(statements.remove, bandit=bandit, time=event.time)
 
+    def ended(self, name: str, key: str) -> bool:
+        """Say whether a bandit of this name was deleted by a request with this idempotency key."""
+        if "\0" in name:
+            return False
+        with self._backend.reading() as session:
+            return bool(session.rows(statements.ended, name=name, kind=DELETED, key=key))
+
     def heads(self) -> dict[int, int]:
         """Return the number of the last event of each bandit that was not deleted."""
         with self._backend.reading() as session:

@@ -41,6 +41,11 @@ heads = select(bandits.c.id, _head).where(_present)
 standing = select(bandits.c.folded, bandits.c.deleted, _head).where(bandits.c.id == bindparam("bandit"))
 create = insert(bandits).values(name=bindparam("name"), created=bindparam("created")).returning(bandits.c.id)
 remove = update(bandits).where(bandits.c.id == bindparam("bandit")).values(deleted=bindparam("time"))
+ended = (
+    select(bandits.c.id)
+    .join(events, events.c.bandit == bandits.c.id)
+    .where(events.c.key == bindparam("key"), events.c.kind == bindparam("kind"), bandits.c.name == bindparam("name"))
+)
 move_base = update(bandits).where(bandits.c.id == bindparam("bandit")).values(folded=bindparam("seq"))
 
 # Snapshots: the base, and caches.

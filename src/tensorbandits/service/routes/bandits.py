@@ -76,8 +76,9 @@ async def change_bandit(name: Name, body: schemas.Changes, service: Served, key:
 )
 async def delete_bandit(name: Name, service: Served, key: Key = None) -> Response:
     """End a bandit: its name is free again. Its events stay in the store."""
-    host = await service.host(name)
-    await run_in_threadpool(service.hosts.delete, host, key)
+    if key is None or not await run_in_threadpool(service.store.ended, name, key):
+        host = await service.host(name)
+        await run_in_threadpool(service.hosts.delete, host, key)
     return Response(status_code=204)
 
 

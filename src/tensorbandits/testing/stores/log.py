@@ -81,7 +81,7 @@ def check_names(make: Make) -> None:
         assert store.bandits() == [first, second]
         assert store.heads() == {first.id: 1, second.id: 0}
         refused(ValueError, store.delete, first.id, New("Changed", 7.0))
-        store.delete(first.id, New("Deleted", 7.0))
+        store.delete(first.id, New("Deleted", 7.0, key="end"))
         assert store.bandits() == [second]
         assert store.find("a") is None
         assert first.id not in store.heads()
@@ -89,7 +89,9 @@ def check_names(make: Make) -> None:
         refused(UnknownBanditError, store.delete, first.id, New("Deleted", 8.0))
         for after in (0, 1, 2):
             refused(UnknownBanditError, append, store, first, [New("Late", 9.0)], after)
-        again = store.create("a", [New("Created", 10.0)])
+        again = store.create("a", [New("Created", 10.0, key="end")])
+        asked = [("a", "end"), ("a", "other"), ("A", "end"), ("a\0", "end")]
+        assert [store.ended(*one) for one in asked] == [True, False, False, False]
         assert again.id not in (first.id, second.id)
         refused(UnknownBanditError, store.delete, again.id + 1, New("Deleted", 8.0))
 
