@@ -296,7 +296,7 @@ def _warm() -> None:
     """Have all that deciding and learning run loaded, or compiled, so that nobody waits for it later."""
     cells = [(0, 0, 0), (0, 1, 1), (1, 0, 1)] * 10
     for reward, residual in (("gaussian", None), ("gaussian", True), ("bernoulli", None), ("count", None)):
-        settings = {"modes": dict.fromkeys("abc", ["x", "y"]), "reward": reward, "residual": residual}
+        settings = {"modes": {mode: ["x", "y"] for mode in "abc"}, "reward": reward, "residual": residual}
         replica = Replica(**arguments(settings))
         replica.begin({}, 0, 0.0)
         replica.refresh(wait=True)
