@@ -384,17 +384,21 @@ class Book:
             check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
             for name in ("numbers", "eras", "orders")
         ]
+        if count and not 0 <= states.min() <= states.max() < len(_STATES):
+            raise ValueError(f"states are from {states.min()} to {states.max()}; they are from 0 to {len(_STATES) - 1}")
         marks, holdout = self._restore_timeline(state, shape, count)
-        columns = (cells, states, due, told, rewards)
-        rows = zip(ids, *(column.tolist() for column in columns), *when, strict=True)
-        for at, (identity, cell, code, end, has, reward, number, era, order) in enumerate(rows):
-            name, note = _STATES[check_count(code, "a state", 0)], state["notes"].get(str(at))
-            record = Record(self._cells.setdefault(tuple(cell), tuple(cell)), note, end, name, holdout[at])
-            record.mark, record.time = marks[at], float(times[at])
-            record.reward, record.order = float(reward) if has else None, int(order)
-            record.number, record.era = int(number), int(era)
-            held = self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed
-            held[identity] = record
+        columns = (column.tolist() for column in (cells, states, due, times, told, rewards))
+        notes, shared = state["notes"], self._cells.setdefault
+        holding = [
+            self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed for name in _STATES
+        ]
+        for at, row in enumerate(zip(ids, *columns, *when, marks, holdout, strict=True)):
+            identity, levels, code, end, time, has, reward, number, era, order, mark, held = row
+            cell = tuple(levels)
+            record = Record(shared(cell, cell), notes.get(str(at)) if notes else None, end, _STATES[code], held)
+            record.mark, record.time, record.order, record.number, record.era = mark, time, order, number, era
+            record.reward = reward if has else None
+            holding[code][identity] = record
         self.renew()
         return self
 

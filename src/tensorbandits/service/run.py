@@ -25,6 +25,7 @@ def make() -> FastAPI:
     from tensorbandits.service.app import create_app
 
     sys.setswitchinterval(_SWITCH)
+    gc.disable()  # until all is loaded, of which nothing is garbage
     return create_app(Settings.read(), started=_settle)
 
 
@@ -33,6 +34,7 @@ def _settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG)
+    gc.enable()
 
 
 def _check_free(host: str, port: int) -> None:
