@@ -32,6 +32,7 @@ MEASURED = "tensorbandits.service.run"
 
 SOON = 5.0  # seconds within which it serves again
 CLIENTS = 8
+REMEMBER = 10_000_000  # decisions: clients amend rewards of long ago
 TASKS = {
     "a server on SQLite": ("sqlite", 1, 100),
     "a server on PostgreSQL": ("postgresql", 1, 100),
@@ -64,7 +65,7 @@ def kill(settings: Settings, load: tuple[float, float] = (0.2, 1.0)) -> Result:
     """Kill again and again under load; return what was found, and how long it took to serve again."""
     rng = random.Random(settings.get("seed", 0))
     with placed(settings["store"]) as place, serving(place, settings["servers"]) as services:
-        call(services[0], "POST", "/v1/bandits", BANDIT, "made-once")
+        call(services[0], "POST", "/v1/bandits", BANDIT | {"remember": REMEMBER}, "made-once")
         field = Field([service.port for service in services], settings.get("clients", CLIENTS))
         trial = Trial(place, services, field)
         try:
