@@ -23,8 +23,8 @@ def store(tmp_path):
         yield opened
 
 
-def host(store, name="offers"):
-    row = store.find(name) or store.create(name, [New("Created", 0.0, {"settings": SETTINGS})])
+def host(store, name="offers", settings=SETTINGS):
+    row = store.find(name) or store.create(name, [New("Created", 0.0, {"settings": settings})])
     events = list(store.events(row.id))
     replica = Replica.created(events[0])
     replica.fold(events[1:])
@@ -278,6 +278,22 @@ def test_an_order_that_fails_fails_alone(store, writer):
 
 def _settled(turn):
     raise Settled("known")
+
+
+def test_what_memory_forgets_within_a_transaction_is_answered_all_the_same(store):
+    writer = Writer(store).start()
+    hosted = host(store, settings=SETTINGS | {"remember": 2})
+    ids = [writer.submit(hosted.ask(Ask({}))).result()["id"] for _ in range(6)]
+    for one in ids[:2]:
+        writer.submit(hosted.tell(Tell(1, id=one))).result()
+    gate = Gate(writer, hosted)
+    told = [writer.submit(hosted.tell(Tell(1, id=one))) for one in ids]
+    gate.open()
+    found = [one.result() for one in told]
+    writer.stop()
+    assert [one["id"] for one in found] == ids
+    assert [one["changed"] for one in found] == [False, False, True, True, True, True]
+    assert {(one["status"], one["reward"]) for one in found} == {("rewarded", 1.0)}
 
 
 def test_a_decision_that_memory_has_forgotten_is_looked_up(store):

@@ -185,6 +185,14 @@ class Hosted:
         )
 
     def _about(self, number: str, plan: Any, kinds: str, key: str | None, reward: Any = None) -> Order:
+        before: dict[str, Any] = {}  # what is answered when nothing changes
+
+        def planned(turn: Turn) -> Sequence[New]:
+            news: Sequence[New] = plan(turn)
+            if not news:
+                before.update(self.status(number, changed=False))
+            return news
+
         def repeat(event: Event) -> dict[str, Any]:
             if event.kind not in kinds.split("|") or event.decision != number:
                 raise _reused(event)
@@ -196,9 +204,14 @@ class Hosted:
                 return {"id": number, **became([event]), "changed": False}
 
         def answer(events: Sequence[Event]) -> dict[str, Any]:
-            return self.status(number, changed=bool(events))
+            if not events:
+                return before
+            try:
+                return self.status(number, changed=True)
+            except (UnknownDecisionError, ExpiredDecisionError):  # others of the same transaction took its place
+                return {"id": number, **became(events), "changed": True}
 
-        return Order(self, plan, answer, repeat, key, number)
+        return Order(self, planned, answer, repeat, key, number)
 
     def status(self, number: str, *, changed: bool) -> dict[str, Any]:
         """Return the state of a decision as plain data."""
