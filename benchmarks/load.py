@@ -163,7 +163,7 @@ def section(store: Store, options: Options) -> Findings:
         Table(["store", "required", "measured", "verdict"], [row for one in ratios for row in _verdicts(*one)]),
         Text(
             f"Two servers on one PostgreSQL should decide {SCALES:g} times what one does, where there are cores for "
-            "them. Here two cores are shared by two servers, PostgreSQL, the generator and other computations."
+            "them. Here two cores are shared by two servers, PostgreSQL and the generator."
         ),
         Table(
             ["bandits", "one server", "two servers", "ratio", "p99 ms of one", "p99 ms of two"],

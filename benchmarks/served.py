@@ -20,8 +20,8 @@ from typing import Any, Self
 from benchmarks.run import ONE_THREAD, ROOT
 
 SHARED = (
-    "The machine was shared: other computations wanted both of its cores all the while, so times are longer than on a "
-    "machine of one's own, and the ratios of one run say more than the times."
+    "Servers, database and clients share the machine's two cores, now and then with another computation, so times are "
+    "longer than on machines of their own, and the ratios of one run say more than the times."
 )
 NAME = "campaign"
 MODES = {
