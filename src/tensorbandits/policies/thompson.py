@@ -32,6 +32,7 @@ from tensorbandits.tensor.tucker import Floats, Tucker
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
 _UNKNOWNS = 2.0  # rewards for each number of the first structure, before which there is no evidence
+_USUAL, _CLICKS = 0.5, 0.1  # temperature
 _FEW = 4.0  # rewards for each number: before there are so many, sharpening what they say only spreads their errors
 _ANY = 0.02  # share of decisions in which every structure has the same chance
 _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
@@ -282,7 +283,8 @@ class TensorThompsonSampling(ModelSampling):
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
-        wrong first impressions are costly.
+        wrong first impressions are costly. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that the
+        posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
@@ -314,7 +316,7 @@ class TensorThompsonSampling(ModelSampling):
         context: Sequence[int] = (),
         structure: Structure | None = None,
         reward: Reward = "gaussian",
-        exploration: float = 0.5,
+        exploration: float | None = None,
         noise: Noise = None,
         residual: bool | None = None,
         decay: float | None = None,
@@ -325,7 +327,7 @@ class TensorThompsonSampling(ModelSampling):
     ) -> None:
         self.rank, self.structure = rank, check_structure(structure)
         self.reward: Reward = reward
-        self.exploration = check_positive(exploration, "exploration")
+        self.exploration = None if exploration is None else check_positive(exploration, "exploration")
         if isinstance(noise, str) and noise != "varying":
             raise ValueError(f'noise is {noise!r}; give a number, None, which learns it, or "varying", by level')
         self.noise: Noise = noise if isinstance(noise, str) else check_noise(noise)
@@ -338,11 +340,12 @@ class TensorThompsonSampling(ModelSampling):
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes, likelihood = check_shape(shape), likelihood_of(reward, noise=self.noise)
+        clicks = reward in ("bernoulli", "binomial")
         oracle = GibbsOracle(
             sizes,
             self._candidates(sizes),
             likelihood=likelihood,
-            exploration=self.exploration,
+            exploration=self.exploration or (_CLICKS if clicks else _USUAL),
             residual=self.residual,
             sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,
