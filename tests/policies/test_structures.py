@@ -123,6 +123,25 @@ def test_rewards_count_once_until_there_are_some_for_each_number():
     assert policy.oracle._weight(policy.oracle.samplers[0], ledger) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "weight"),
+    [
+        ({}, 2.0),
+        ({"reward": "count"}, 2.0),
+        ({"reward": "bernoulli"}, 10.0),
+        ({"reward": "binomial"}, 10.0),
+        ({"reward": "bernoulli", "exploration": 0.25}, 4.0),
+    ],
+)
+def test_clicks_are_explored_less_unless_said_otherwise(arguments, weight):
+    policy = tb.TensorThompsonSampling(SHAPE, 2, seed=0, **arguments)
+    ledger = tb.Ledger(SHAPE)
+    ledger.add([(0, 0, 0)], [50_000.0], [100_000.0])
+    assert policy.oracle._weight(policy.oracle.samplers[0], ledger) == pytest.approx(weight)
+    again = tb.TensorThompsonSampling.from_state_dict(policy.state_dict())
+    assert (again.exploration, again.oracle.exploration) == (arguments.get("exploration"), 1 / weight)
+
+
 def test_main_effects_are_outgrown_when_there_are_plenty_of_rewards():
     """Then the third structure is affine, also after it was saved and has grown; on fewer rewards it is not."""
     rng = np.random.default_rng(0)
