@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -105,9 +106,10 @@ class Book:
         self.capacity = check_count(capacity, "capacity")
         self.remember = check_count(remember, "remember", 0)
         self.rounds = 0  # decisions that became active so far
-        self._inactive: dict[str, Record] = {}
-        self._open: dict[str, Record] = {}  # in order of their windows' ends
-        self._closed: dict[str, Record] = {}  # in order of the last change
+        # Plain dicts would look for the oldest among all that were removed before it.
+        self._inactive: OrderedDict[str, Record] = OrderedDict()
+        self._open: OrderedDict[str, Record] = OrderedDict()  # in order of their windows' ends
+        self._closed: OrderedDict[str, Record] = OrderedDict()  # in order of the last change
         self._cells: dict[Cell, Cell] = {}  # one tuple for all decisions of a cell
         self._issued: dict[str, int] = {}  # by the token that ids start with
         self.renew()
@@ -300,7 +302,7 @@ class Book:
         record.state = state
         self._closed[number] = record
         while len(self._closed) > self.remember:
-            del self._closed[next(iter(self._closed))]
+            self._closed.popitem(last=False)
 
     def status(self, number: Any) -> str:
         """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""

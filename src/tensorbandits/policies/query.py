@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ class Notes:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_number: dict[int, tuple[Cell, Any]] = {}  # in order
+        self._by_number: OrderedDict[int, tuple[Cell, Any]] = OrderedDict()
         self._by_cell: dict[Cell, deque[int]] = {}
         self._next = 0
 
@@ -134,6 +134,6 @@ class Notes:
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> None:
         """Take back what :meth:`state` returned, of cells within a shape."""
-        self._by_number, self._by_cell, self._next = {}, {}, 0
+        self._by_number, self._by_cell, self._next = OrderedDict(), {}, 0
         for cell, note in zip(check_cells(state["cells"], shape).tolist(), state["notes"], strict=True):
             self.put(tuple(cell), note)

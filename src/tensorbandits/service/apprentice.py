@@ -14,6 +14,7 @@ that it never plays are judged by the model alone.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -67,8 +68,8 @@ class Apprentice:
 
     def __init__(self) -> None:
         self._sums = np.zeros(6)  # count; would, earned; their squares; their product
-        self._shadows: dict[str, tuple[Shadow, float | None]] = {}
-        self._waiting: dict[str, None] = {}  # those not counted yet, in order
+        self._shadows: OrderedDict[str, tuple[Shadow, float | None]] = OrderedDict()
+        self._waiting: OrderedDict[str, None] = OrderedDict()  # those not counted yet, in order
 
     def open(self, number: str, shadow: Shadow, capacity: int) -> None:
         """Remember what was said of a decision; at most ``capacity`` of them, rewarded or not."""
