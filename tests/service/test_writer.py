@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tensorbandits.service import writer as writing
+from tensorbandits.service import desk
+from tensorbandits.service.desk import Desk
 from tensorbandits.service.errors import KeyReusedError
 from tensorbandits.service.hosted import Ask, Hosted, Tell
 from tensorbandits.service.replica import Replica
-from tensorbandits.service.writer import TOGETHER, Desk, Order, Settled, Writer
+from tensorbandits.service.writer import TOGETHER, Order, Settled, Writer
 from tensorbandits.store import New, Store, StoreFullError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
@@ -144,8 +145,8 @@ def test_while_the_writer_is_at_work_orders_are_gathered():
 
 
 def test_callers_who_ask_again_when_they_are_answered_end_up_in_one_transaction(monkeypatch):
-    monkeypatch.setattr(writing, "_MOMENT", 600.0)
-    monkeypatch.setattr(writing, "_LONGEST", 600.0)
+    monkeypatch.setattr(desk, "_MOMENT", 600.0)
+    monkeypatch.setattr(desk, "_LONGEST", 600.0)
     loop = Loop()
     loop.enter(4)
     loop.go_round()
@@ -162,7 +163,7 @@ def test_callers_who_ask_again_when_they_are_answered_end_up_in_one_transaction(
 def test_callers_who_do_not_come_back_are_not_waited_for_again_and_again(monkeypatch):
     """Two come together, then one, for ever: after each two, another is expected, in vain."""
     ticks = itertools.count()
-    monkeypatch.setattr(writing, "time", SimpleNamespace(perf_counter=lambda: 1e-4 * next(ticks)))
+    monkeypatch.setattr(desk, "time", SimpleNamespace(perf_counter=lambda: 1e-4 * next(ticks)))
     loop, waited = Loop(), []
     for _ in range(200):
         for count in (2, 1):
