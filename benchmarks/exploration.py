@@ -26,7 +26,7 @@ from tensorbandits.sim.recipes import PolicyRecipe
 NAME = "exploration"
 TITLE = "Exploration: the median against the tail"
 
-TEMPERATURES = (1.0, 0.7, 0.5, 0.35)  # the first is the posterior itself
+TEMPERATURES = (1.0, 0.5, 0.25, 0.1)  # the first is the posterior itself
 ALL = "geometric mean"
 RATIOS = ("median_ratio", "worst_ratio")
 
