@@ -27,6 +27,7 @@ from benchmarks import (
     evaluation,
     exploration,
     feedback,
+    kinds,
     load,
     logs,
     regret,
@@ -54,6 +55,7 @@ SUITES: dict[str, ModuleType] = {
         beds,
         exploration,
         calibration,
+        kinds,
         evaluation,
         feedback,
         application,
@@ -70,6 +72,7 @@ WHEN_NAMED = (
     beds,
     exploration,
     calibration,
+    kinds,
     evaluation,
     feedback,
     application,
@@ -132,8 +135,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration, evaluation, feedback, application and change run only when named, the
-    first three for hours; so do durability, load, soak and replicas, which measure the service.
+    The suites beds, exploration, calibration, kinds, evaluation, feedback, application and change run only when named,
+    the first three for hours; so do durability, load, soak and replicas, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

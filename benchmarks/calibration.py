@@ -16,6 +16,7 @@ ALONE = False
 TITLE = "Calibration: do intervals hold what they say?"
 
 SHAPE, RANK, LEVEL, REPLICATIONS = (10, 8, 6), 2, 0.9, 30
+WITHIN = (0.85, 0.95)  # of cells whose mean is within its interval
 # Of each kind: the mean and the spread of the tensor's values, asks, and trials that are told of each.
 KINDS: dict[str, dict[str, Any]] = {
     "gaussian": {"reward": "gaussian", "centre": 1.0, "spread": 1.0, "asks": 2_000, "trials": 1},
@@ -92,7 +93,17 @@ def section(store: Store, options: Options) -> Findings:
         if (result := store.get(settings)) is not None:
             groups[settings["kind"], settings["data"]].append(result)
     rows = [_row(kind, data, results) for (kind, data), results in groups.items() if results]
-    header = ["rewards", "data", "worlds", "all cells", "worst world", "20 most played", "never played", "width"]
+    header = [
+        "rewards",
+        "data",
+        "worlds",
+        "all cells",
+        "worst world",
+        "20 most played",
+        "never played",
+        "width",
+        "verdict",
+    ]
     parts: list[Part] = [
         Text(
             f"Thompson sampling, told rank {RANK}, on random tensors of {' x '.join(map(str, SHAPE))} cells of that "
@@ -100,7 +111,8 @@ def section(store: Store, options: Options) -> Findings:
             "uniformly and after rewards of the cells that the policy itself chose; and the median width of intervals, "
             "in units of the standard deviation of means over cells. A policy leaves a cell that looks worse than it "
             "is, and plays one that looks better until it knows: so after its own choices errors are not symmetric, "
-            "and of cells that it hardly plays the intervals are the prior's."
+            "and of cells that it hardly plays the intervals are the prior's. Required is that on average over worlds "
+            f"{WITHIN[0]:.0%} to {WITHIN[1]:.0%} of all cells are within."
         ),
         command(NAME, *options.flags),
         Table(header, rows),
@@ -115,4 +127,6 @@ def _row(kind: str, data: str, results: list[Result]) -> list[str]:
 
     worst = min(result["held"] for result in results)
     shares = [mean("held"), f"{worst:.1%}", mean("held_of_most_played"), mean("held_of_unplayed")]
-    return [kind, data, str(len(results)), *shares, f"{np.mean([result['width'] for result in results]):.2g}"]
+    width = f"{np.mean([result['width'] for result in results]):.2g}"
+    within = WITHIN[0] <= np.mean([result["held"] for result in results]) <= WITHIN[1]
+    return [kind, data, str(len(results)), *shares, width, "holds" if within else "does not hold here"]

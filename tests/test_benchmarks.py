@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, application, change, deciding, evaluation, feedback, regret, studies
+from benchmarks import against, application, calibration, change, deciding, evaluation, feedback, kinds, regret, studies
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
 from benchmarks.store import Options
@@ -235,3 +235,24 @@ def test_change_is_measured_and_reported(tmp_path):
     assert [line["start"] for line in numbers["levels"]] == list(change.STARTS)
     assert all(line["retired"] == 0 for line in numbers["levels"])
     assert "does not hold" not in (tmp_path / "report.md").read_text()  # nothing is judged by two worlds
+
+
+def test_a_kind_of_rewards_is_judged_slice_by_slice_beside_the_one_it_is_over():
+    times = {kinds.TOLD: [10.0] * 50 + [20.0] * 50, "clicks, told rank 2": [35.0] * 50 + [70.0] * 50}
+    line = kinds.compared(times, "clicks, told rank 2", kinds.TOLD, 3.0)
+    assert line is not None
+    assert (line["ratio"], line["interval"], line["verdict"]) == (3.5, [3.5, 3.5], "does not hold here")
+    assert kinds.compared(times, "counts, told rank 2", kinds.TOLD, None) is None
+    assert all({name, over} <= set(kinds.KINDS) for name, over, _ in kinds.MOST)
+
+
+@pytest.mark.parametrize("name", kinds.KINDS)
+def test_every_kind_plays_with_rewards_that_it_can_have(name):
+    assert kinds.player(6, kinds.KINDS[name]).play(30) > 0
+
+
+@pytest.mark.parametrize(("shares", "verdict"), [((0.8, 0.92), "holds"), ((0.6, 0.8), "does not hold here")])
+def test_intervals_are_judged_by_the_mean_over_worlds(shares, verdict):
+    rest = {"held_of_most_played": 0.9, "held_of_unplayed": None, "width": 1.0}
+    row = calibration._row("gaussian", "uniform", [{"held": share} | rest for share in shares])
+    assert (row[2], row[-1], row[6]) == ("2", verdict, "–")
