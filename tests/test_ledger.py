@@ -236,3 +236,16 @@ def test_a_faded_reward_is_not_replaced():
     ledger.fade(0.5)
     with pytest.raises(ValueError, match=r"in full.* give the weight"):
         ledger.replace((0,), 1.0, 0.0)
+
+
+def test_a_standardised_ledger_is_that_of_standardised_rewards():
+    rng = np.random.default_rng(0)
+    cells, rewards = rng.integers(3, size=(200, 2)), 1e6 + 0.01 * rng.standard_normal(200)
+    ledger, wanted = Ledger((3, 3)), Ledger((3, 3))
+    ledger.add(cells, rewards)
+    wanted.add(cells, (rewards - 1e6) / 0.01)
+    found = ledger.standardised(1e6, 0.01)
+    assert np.array_equal(found.cells, wanted.cells)
+    assert np.array_equal(found.counts, wanted.counts)
+    assert np.allclose(found.means, wanted.means, atol=1e-5)
+    assert np.allclose(found.within, wanted.within, rtol=1e-5)

@@ -337,6 +337,26 @@ def test_the_lines_that_start_a_policy_run(folder, tmp_path, monkeypatch, capsys
     assert "segment 0" in capsys.readouterr().out
 
 
+def test_the_lines_start_what_was_studied(tmp_path):
+    """What a policy played on it is told on: the same levels, and rewards of the scale that it expects."""
+    rng = np.random.default_rng(0)
+    segment, offer = rng.integers(0, 4, 2_000), rng.integers(0, 9, 2_000)
+    paid = 0.01 * (np.cos(segment) * np.sin(offer) + rng.standard_normal(2_000))
+    frame = pa.table({"segment": [None, *segment.tolist()], "offer": [0, *offer.tolist()], "paid": [0.0, *paid]})
+    log = from_log(frame, ["segment", "offer"], "paid", top={"offer": 5}, missing="drop")
+    said = []
+    study(log, tmp_path, context=["segment"], policies=["ucb"], rounds=100, replications=1, say=said.append)
+    lines = said[0][said[0].index("To start it:") :].splitlines()
+    found = {"frame": frame}
+    exec("\n".join(line[4:] for line in lines if line.startswith("    ")), found)
+    assert found["log"].levels == log.levels
+    world = log.world(["segment"], standardise=True)
+    assert (found["centre"], found["scale"]) == (world.centre, world.scale)
+    told = found["policy"].ledger
+    assert told.rounds == log.ledger.rounds + 1
+    assert log.ledger.standardised(world.centre, world.scale).variance == pytest.approx(1.0, abs=0.7)
+
+
 def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
     rng = np.random.default_rng(0)
     n = 6_000
@@ -348,7 +368,7 @@ def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
     log = from_log(pa.table(table), ["offer", "segment", "weekday"], "paid")
     said = []
     study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
-    assert "Levels of offer that differ by case or spaces only: 'New', 'new'" in said[0]
+    assert "Levels of offer that differ by case or spaces only: 'New ', 'new'" in said[0]
     assert "Rare levels of offer, with their rewards: 'gone'" in said[0]
     assert "No difference was found between the levels of weekday:" in said[0]
     assert rare_levels(log, 1) == []
@@ -373,7 +393,7 @@ def test_a_lucky_impression_is_not_named_best(tmp_path):
 def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_path):
     cells = {"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}
     constant = {name: values * 5 for name, values in cells.items()} | {"reward": [3.0] * 20}
-    once = cells | {"reward": [1.0, 2.0, 3.0, 4.0]}
+    once = {"a": [0, 1] * 4, "b": [0, 0, 1, 1, 2, 2, 3, 3], "reward": [1.0, 2.0, 3.0, 4.0] * 2}
     words = {}
     for name, columns in (("constant", constant), ("once", once)):
         log = from_log(pa.table(columns), ["a", "b"], "reward")

@@ -322,7 +322,7 @@ def _averages(policy: Policy, cells: NDArray[np.int64], probability: float | Non
     for some in blocks:
         sampled = sampled + _added(policy.samples(_rows(some)), some) / len(cells)
     low, high = np.quantile(sampled, [0.5 - probability / 2, 0.5 + probability / 2], axis=0, method="weibull")
-    return sampled.mean(axis=0), high - low
+    return policy.typical(sampled), high - low
 
 
 def _rows(cells: NDArray[np.int64]) -> NDArray[np.int64]:

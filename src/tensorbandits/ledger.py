@@ -439,6 +439,17 @@ class Ledger:
         sums = np.array([N, Y, Q, E, Y / N])
         return cls.from_state({"shape": shape, "cells": cells, "sums": sums} | counters)
 
+    def standardised(self, centre: float, scale: float) -> Ledger:
+        """Return the same rewards, each less ``centre`` and divided by ``scale``.
+
+        >>> ledger = Ledger((2,)); ledger.add([(0,), (0,)], [3.0, 5.0])
+        >>> ledger.standardised(3.0, 2.0)[0,]
+        Entry(cell=(0,), rounds=2.0, total=1.0, squares=1.0)
+        """
+        totals, within = (self.totals - centre * self.counts) / scale, self.within / scale**2
+        squares = within + totals * (totals / self.counts)
+        return Ledger.of(self.shape, self.cells, self.counts, totals, squares, within)
+
     def state(self) -> dict[str, Any]:
         """Return the ledger as plain arrays and numbers: ``shape``, ``cells`` (n, d), ``sums`` (5, n), and counters."""
         n = len(self)

@@ -78,7 +78,8 @@ def test_every_engine_gives_the_sums_of_a_plain_loop(engine, modes, trials):
     assert labelled(log) == {
         cell: (len(rewards), sum(rewards), sum(value**2 for value in rewards)) for cell, rewards in expected.items()
     }
-    assert (log.modes, log.rows, log.dropped) == (tuple(modes), 400, {})
+    idle = {"no trials": columns["shown"].count(0)} if trials else {}
+    assert (log.modes, log.rows, log.dropped) == (tuple(modes), 400, idle)
     assert log.ledger.order.tolist() == list(range(len(log.ledger)))  # sorted
     cells, values, counts = log.values()
     found: dict = {}
@@ -185,7 +186,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(engine, trials):
     log = from_log(ENGINES[engine](pa.table(columns)), modes, reward, trials=trials, missing="drop")
     assert log.ledger == expected.ledger
     assert log.levels == expected.levels
-    assert (log.rows, log.dropped) == (400, {"missing value": len(gone)})
+    assert (log.rows, log.dropped) == (400, {"missing value": len(gone)} | expected.dropped)
     assert [part.tolist() for part in log.values()] == [part.tolist() for part in expected.values()]
 
 
@@ -449,8 +450,21 @@ def test_top_that_leaves_no_cell():
 
 
 def test_trials_of_zero_everywhere():
-    with pytest.raises(ValueError, match="no reward is left"):
+    with pytest.raises(ValueError, match=r"no reward is left of the log's 2 rows \(2: no trials\)"):
         from_log(pa.table({"a": [0, 1], "b": [0, 1], "r": [0, 0], "n": [0, 0]}), ["a", "b"], "r", trials="n")
+
+
+@every_engine
+def test_rows_without_trials_are_counted(engine):
+    table = pa.table({"a": [0, 1, 0, 1], "b": [0, 1, 1, 1], "r": [0, 1, 0, 0], "n": [0, 2, 3, 0]})
+    log = from_log(ENGINES[engine](table), ["a", "b"], "r", trials="n")
+    assert (log.dropped, log.ledger.rounds, log.options) == ({"no trials": 2}, 5, {})
+
+
+def test_successes_out_of_trials_are_numbers_of_them():
+    table = pa.table({"a": [0, 1], "b": [0, 1], "r": [True, False], "n": [3, 3]})
+    with pytest.raises(TypeError, match="'r' holds true and false; out of trials='n' it must be the number of"):
+        from_log(table, ["a", "b"], "r", trials="n")
 
 
 def test_policies_learn_from_a_ledger_of_a_log():

@@ -90,3 +90,18 @@ def test_models_come_as_a_frame_of_what_is_installed(monkeypatch):
         assert max(columns["learned"]) == 1.0
         there.remove(expected)
     assert len(repr(facts)) < 100
+
+
+@pytest.mark.parametrize("reward", [0, 1, 7, 0.5])
+def test_rewards_that_are_all_the_same_teach_nothing(reward):
+    table = pa.table({"a": ["x", "y"] * 100, "b": ["u", "u", "v", "v"] * 50, "r": [reward] * 200})
+    result = profile(from_log(table, ["a", "b"], "r"))
+    assert result.verdict.startswith("**Nothing to learn was found**")
+    assert not result.worth_it
+    assert result.gain == 0
+
+
+def test_too_few_rewards_to_hold_some_out_are_refused():
+    table = pa.table({"a": [0, 1, 0, 1, 0], "b": [0, 0, 1, 1, 0], "r": [0, 1, 0, 1, 0]})
+    with pytest.raises(ValueError, match=r"there are 5 rewards; some are held out .*at least 8"):
+        profile(from_log(table, ["a", "b"], "r"))

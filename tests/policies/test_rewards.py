@@ -32,7 +32,7 @@ def test_clicks_that_are_none_are_refused_and_change_nothing(kind, reward, impos
     policy = make(kind, reward)
     play(policy, 5)
     before = policy.state_dict()
-    words = rf"{impossible:g}; with reward=\"{reward}\" allowed are 0 and 1, and with trials=n"
+    words = rf"{impossible:g}; with reward=\"{reward}\" allowed are 0 and 1; clicks out of several trials go by trials="
     with pytest.raises(ValueError, match=words):
         policy.tell((0, 0, 0), impossible)
     with pytest.raises(ValueError, match=f"reward 1 is {words}"):
@@ -119,7 +119,7 @@ def test_a_saved_policy_goes_on_with_a_past_that_fades_and_modes_that_grow(kind,
 def test_what_only_gaussian_rewards_have_is_refused_with_others():
     with pytest.raises(ValueError, match=r"noise is 0\.5, but count rewards have none"):
         make(tb.TensorThompsonSampling, "count", noise=0.5)
-    with pytest.raises(ValueError, match=r"perturbation is 0\.1; of bernoulli rewards the variance is known"):
+    with pytest.raises(ValueError, match=r"perturbation is 0\.1, as in the paper, .* of bernoulli rewards the variance is known"):
         make(tb.TensorEnsembleSampling, "bernoulli", perturbation=0.1)
     with pytest.raises(ValueError, match="reward is 'clicks'; allowed are gaussian, bernoulli, binomial, count"):
         make(tb.TensorThompsonSampling, "clicks")
@@ -197,3 +197,30 @@ def test_before_any_reward_is_told_different_cells_are_tried(reward):
     """Rewards may be late by many decisions; were all of them for one cell, the first would say little."""
     policy = tb.TensorThompsonSampling((4, 5), reward=reward, seed=0)
     assert len({policy.ask() for _ in range(40)}) > 8
+
+
+@pytest.mark.parametrize("rank", ["auto", 1, 2])
+@pytest.mark.parametrize("reward", ["bernoulli", "count"])
+def test_an_ensemble_forgets_where_few_rewards_had_led_its_models(reward, rank):
+    """Sums that are perturbed below 0 have no mode, and led models so far that many rewards could not bring back."""
+    for seed in range(3):
+        policy = tb.TensorEnsembleSampling((4, 6), rank, reward=reward, seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(40):
+            policy.tell(policy.ask(), int(rng.random() < 0.3))
+        policy.tell_many([(0, 0)] * 1000, rng.permutation([1] * 300 + [0] * 700))
+        (estimate,), ((low, high),) = policy.estimate([(0, 0)]), policy.interval([(0, 0)])
+        assert 0.2 < low < estimate < high < 0.4
+        assert policy.estimate(np.argwhere(np.ones(policy.shape))).max() < 3.0
+
+
+def test_what_is_believed_of_counts_lies_within_bounds_though_little_is_known():
+    policy = tb.TensorThompsonSampling((3, 4), reward="count", seed=0)
+    policy.tell_many([(1, 1)] * 50, [20] * 50)
+    cells = np.argwhere(np.ones(policy.shape))
+    low, high = policy.interval(cells, 0.5).T
+    estimate = policy.estimate(cells)
+    assert ((low <= estimate) & (estimate <= high)).all()
+    assert np.array_equal(estimate, np.median(policy.samples(cells), axis=0))
+    typical = policy.explain().typical[0]
+    assert ((typical[:, 1] <= typical[:, 0]) & (typical[:, 0] <= typical[:, 2])).all()

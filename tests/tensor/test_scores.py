@@ -264,5 +264,5 @@ def test_empty_parts_are_refused():
         with pytest.raises(ValueError, match="a part is empty"):
             held_out_scores(parts, held_out, "bernoulli", [], np.random.default_rng(0))
     one = Rewards((2, 2), np.zeros((1, 2), int), np.ones(1), np.ones(1, int))
-    with pytest.raises(ValueError, match="there are 1 rewards; some must be held out"):
+    with pytest.raises(ValueError, match="there are 1 rewards; some are held out"):
         learning_curve(one, "gaussian", [], [1], np.random.SeedSequence(0))

@@ -31,7 +31,8 @@ class Log:
     """A log as :func:`from_log` read it: the space of its named modes and levels, and the ledger of its rewards.
 
     ``reward``, ``trials`` and ``propensity`` are the names of those columns; ``rows`` how many rows were read;
-    ``dropped`` how many of them were left out, by reason.
+    ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top`` and ``missing``,
+    if they were given.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
@@ -49,6 +50,7 @@ class Log:
     propensity: str | None
     rows: int
     dropped: Mapping[str, int]
+    options: Mapping[str, Any]
     _source: Source = field(repr=False)
     _lookups: tuple[dict[Any, int], ...] = field(repr=False)  # of the engine's keys to indices, per mode
     _top: frozenset[str] = field(repr=False)
@@ -207,7 +209,7 @@ def from_log(
         read as their column states them; those with a time zone in that zone (duckdb, Spark: the session's).
     reward : a column of numbers.
     trials : a column of numbers of trials, if ``reward`` counts the successes among them (clicks of impressions).
-        Each trial is then a reward of 1 or 0. Rows without trials are allowed.
+        Each trial is then a reward of 1 or 0. Rows with 0 trials name their levels and say nothing else; they are counted.
     propensity : a column with the probability with which each row's decision was made, above 0
         and at most 1, for estimates of what other policies would have earned.
     top : how many levels to keep, of every mode or by mode: those with the most rewards. Rows of others are left out.
@@ -261,10 +263,14 @@ def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing,
     ]
     lookups, levels = (tuple(part) for part in zip(*found, strict=True))
     squares, about = (numbers[name] if trials is None else numbers["total"] for name in ("square", "about"))
-    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept)
+    idle = numbers.get("idle", np.zeros_like(kept))
+    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept, idle)
     dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[4].sum())}
+    dropped["no trials"] = int(sums[5].sum())
+    dropped = {reason: count for reason, count in dropped.items() if count}
     if not sums[0].any():
-        raise ValueError(f"no reward is left of the log's {rows:,} rows (left out: {dropped}); keep more levels")
+        why = ", ".join(f"{count:,}: {reason}" for reason, count in dropped.items())
+        raise ValueError(f"no reward is left of the log's {rows:,} rows ({why}); keep more levels, or give other rows")
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
         ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
@@ -272,7 +278,8 @@ def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing,
         trials=trials,
         propensity=source.propensity,
         rows=rows,
-        dropped={reason: count for reason, count in dropped.items() if count},
+        dropped=dropped,
+        options=({"top": top} if top is not None else {}) | ({"missing": missing} if missing != "error" else {}),
         _source=source,
         _lookups=lookups,
         _top=frozenset(wanted),

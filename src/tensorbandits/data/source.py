@@ -109,7 +109,10 @@ class Source:
         frame = self.frame.select(*keys, reward.alias("reward"), self._number(self.trials).alias("trials"))
         both = ~nw.col("reward").is_null() & ~nw.col("trials").is_null()
         frame = frame.with_columns(nw.when(both).then(nw.col(name)).alias(name) for name in ("reward", "trials"))
-        return frame.with_columns(self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"))
+        return frame.with_columns(
+            self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"),
+            (nw.col("trials") == 0).cast(nw.Int64()).alias("idle"),
+        )
 
     @property
     def _chances(self) -> list[nw.Expr]:
@@ -139,12 +142,13 @@ class Source:
     def cells(self) -> Groups:
         """Return one row per observed cell: ``rows``, ``kept``, ``total``, ``wrong``, and what depends on trials.
 
-        These are ``trials``, or ``square`` and ``about``, the sum of squares about the centre.
+        These are ``trials`` and ``idle``, the rows that have none, or ``square`` and ``about``, the sum of squares
+        about the centre.
         The one pass over the log: what would show values that cannot be used is summed along.
         """
         import narwhals as nw
 
-        sums = ("wrong", "square", "about") if self.trials is None else ("wrong", "trials")
+        sums = ("wrong", "square", "about") if self.trials is None else ("wrong", "trials", "idle")
         grouped = self._prepared.group_by(*self._keys, drop_null_keys=False).agg(
             nw.len().alias("rows"),
             nw.col("reward").count().alias("kept"),
@@ -264,6 +268,8 @@ def make_source(
 ) -> Source:
     """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
     opened = open_frame(frame)
+    import narwhals as nw
+
     schema = opened.collect_schema()
     parsed = parse_modes(modes, schema, least=1 if known else 2)
     for mode in parsed:
@@ -277,6 +283,11 @@ def make_source(
         if column in (mode.column for mode in parsed):
             raise ValueError(f"column {column!r} is both {what} and a mode; give another column as one of the two")
         _check_number(source, column, what)
+    if trials is not None and isinstance(schema[reward], nw.Boolean):
+        raise TypeError(
+            f"the reward column {reward!r} holds true and false; out of trials={trials!r} it must be the number of "
+            "successes"
+        )
     if reward == trials:
         raise ValueError(f"column {reward!r} is both reward and trials; reward is the successes, of so many trials")
     if reward == propensity:

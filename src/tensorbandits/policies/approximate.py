@@ -186,7 +186,8 @@ class ApproximateThompsonSampling(Policy):
     def samples(self, cells: ArrayLike) -> NDArray[np.float64]:
         """Return the mean rewards of cells (n, d) in each posterior draw, shape (draws, n).
 
-        Their mean over draws is :meth:`estimate`; what is added up of them has the posterior of that sum.
+        Their mean over draws, of counts their median, is :meth:`estimate`; what is added up of them has the posterior
+        of that sum.
         """
         valid = check_cells(cells, self.shape)
         with self._turns.still():
@@ -209,7 +210,11 @@ class ApproximateThompsonSampling(Policy):
         return candidates[int(self._estimate(np.array(candidates)).argmax())]
 
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(np.mean([self._mean_rewards(draw, cells) for draw in self._posterior_draws()], axis=0))
+        return self.typical(np.array([self._mean_rewards(draw, cells) for draw in self._posterior_draws()]))
+
+    def typical(self, rewards: Floats) -> Floats:
+        """Return what is believed of mean rewards (n,), given draws of them (draws, n), such as :meth:`samples`."""
+        return np.asarray(rewards.mean(axis=0))
 
     def _interval(self, cells: NDArray[np.int64], level: float) -> Floats:
         draws = self._posterior_draws()
@@ -349,7 +354,8 @@ class ModelSampling(ApproximateThompsonSampling):
         with self._turns.still():
             draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Model)]
             own = self._own_shares()
-        return explain(draws, share, self.oracle.likelihood.rewards, own)
+        likelihood = self.oracle.likelihood
+        return explain(draws, share, likelihood.rewards, own, likelihood.typical)
 
     def _own_shares(self) -> list[Floats] | None:
         """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
@@ -360,6 +366,10 @@ class ModelSampling(ApproximateThompsonSampling):
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         return self.oracle.likelihood.rewards(super()._mean_rewards(draw, cells))
+
+    def typical(self, rewards: Floats) -> Floats:
+        """Return the mean of draws, of counts the median."""
+        return self.oracle.likelihood.typical(rewards)
 
     def _check_reward(self, reward: float) -> None:
         if not self.oracle.likelihood.may_be(reward):

@@ -8,12 +8,10 @@ import numpy as np
 
 from tensorbandits.checks import check_count
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import curve_sizes, learning_curve
+from tensorbandits.tensor.curve import FEWEST, curve_sizes, learning_curve
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Kind, check_kind, kind_of
 from tensorbandits.tensor.scores import EFFECTS, OVERALL, structures
-
-_FEWEST = 8  # rewards, of which two are held out at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,10 +57,10 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
     >>> found.rewards, found.kind, max(found.scores, key=found.scores.get) in found.learned
     (675, 'gaussian', True)
     """
-    if ledger.rounds < _FEWEST:
+    if ledger.rounds < FEWEST:
         raise ValueError(
             f"there are {ledger.rounds:g} rewards; some are held out from what models learn from, so tell the policy "
-            f"at least {_FEWEST}"
+            f"at least {FEWEST}"
         )
     kind = kind_of(ledger) if reward is None else check_kind("bernoulli" if reward == "binomial" else reward)
     drawn, source = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2)

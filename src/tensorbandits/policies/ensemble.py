@@ -191,9 +191,11 @@ class EnsembleOracle:
             seen = self.likelihood.expect(ledger, about, perturbation)
             self._solve(model, prior, seen, perturbation, units, self.sweeps)
             return
-        before = model.at(ledger.cells)
+        before, extent = model.at(ledger.cells), self.likelihood.extent(ledger)
         for done in range(1, _MOST_PASSES + 1):
-            self._solve(model, prior, self.likelihood.expect(ledger, about, before), perturbation, units, 1)
+            # Sums that were perturbed below 0, or above all trials, have no mode: they would be followed for ever.
+            near = np.clip(before, *extent)
+            self._solve(model, prior, self.likelihood.expect(ledger, about, near), perturbation, units, 1)
             after = model.at(ledger.cells)
             if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
                 return
@@ -308,7 +310,8 @@ class TensorEnsembleSampling(ModelSampling):
             check_positive(perturbation, 'perturbation (a variance, or "noise")')
             if reward != "gaussian":
                 raise ValueError(
-                    f'perturbation is {perturbation!r}; of {reward} rewards the variance is known: use "noise"'
+                    f"perturbation is {perturbation!r}, as in the paper, whose rewards are normal; of {reward} rewards "
+                    'the variance is known: use "noise", the default'
                 )
         self.perturbation = perturbation
         self.noise = check_noise(noise)

@@ -21,6 +21,10 @@ _FACTORS = 2  # coordinates of levels, as many as a figure shows
 _MOST_LEVELS = 300  # of a mode in which pairs of levels are compared
 
 
+def _mean(draws: Floats) -> Floats:
+    return np.asarray(draws.mean(axis=0))
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Main effects, interactions and levels that are alike, as a policy believes them.
@@ -58,8 +62,11 @@ def explain(
     level: float,
     rewards: Callable[[Floats], Floats],
     own: Sequence[Floats] | None = None,
+    typical: Callable[[Floats], Floats] = _mean,
 ) -> Explanation:
-    """Return what draws of a tensor have in common; ``rewards`` maps its values to mean rewards.
+    """Return what draws of a tensor have in common.
+
+    ``rewards`` maps its values to mean rewards, of which ``typical`` says what is believed, given draws of them.
 
     >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
     >>> found = explain([tensor] * 20, 0.9, lambda values: values)
@@ -79,7 +86,7 @@ def explain(
     return Explanation(
         mean=_summary(means, level),
         effects=tuple(_summary(effect, level) for effect in effects),
-        typical=tuple(_summary(rewards(means[:, None] + effect), level) for effect in effects),
+        typical=tuple(_summary(rewards(means[:, None] + effect), level, typical) for effect in effects),
         shares=dict(zip([*parts, ()], _summary(shares / total, level), strict=True)),
         own=None if own is None else tuple(own),
         alike=tuple(_alike(draws, mode) for mode in modes),
@@ -88,10 +95,10 @@ def explain(
     )
 
 
-def _summary(values: Floats, level: float) -> Floats:
-    """Return mean and bounds over the draws, the first axis, as a new last axis."""
+def _summary(values: Floats, level: float, typical: Callable[[Floats], Floats] = _mean) -> Floats:
+    """Return what is believed and bounds over the draws, the first axis, as a new last axis."""
     low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
-    return np.stack([values.mean(axis=0), low, high], axis=-1)
+    return np.stack([typical(values), low, high], axis=-1)
 
 
 def _alike(draws: Sequence[Tucker], mode: int) -> tuple[Cell, ...]:

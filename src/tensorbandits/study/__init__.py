@@ -81,7 +81,7 @@ def study(
     comparison = play(playing, plain, shifted)
     largest = facts.curve.points[-1].rewards
     matter = relevance(log.rewards(), facts.kind, facts.suggested, largest, np.random.SeedSequence(seed))
-    answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source)
+    answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source, shifted)
     if say is not None:
         say(answer.plain())
     report = [

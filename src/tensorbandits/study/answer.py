@@ -16,7 +16,7 @@ from tensorbandits.report import Code, Part, Section, Text, escape, plain_words
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
-from tensorbandits.study.lineup import BASELINE
+from tensorbandits.study.lineup import BASELINE, FLAGSHIP, takes_as_they_are
 from tensorbandits.tensor.scores import CELLS, EFFECTS
 
 _NORMAL = 1.96  # half of the width of a 95 % interval, in standard errors
@@ -79,8 +79,9 @@ class Answer:
         playing: Mapping[str, PolicyRecipe],
         remarks: Sequence[str],
         source: str | os.PathLike[str] | None = None,
+        shifted: World | None = None,
     ) -> Answer:
-        """Put together what a study found."""
+        """Put together what a study found; in the shifted world play those who are not told the kind of reward."""
         names = comparison.policies
         best = min(names, key=lambda name: float(comparison.at(name).mean()))
         baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
@@ -97,7 +98,7 @@ class Answer:
                 f"known from the start, {amount(rounds * best_mean(world))}. Brackets are 95 % intervals.{few}"
             ),
             remarks=tuple(remarks),
-            code=start_lines(log, world, playing[best], rounds, source),
+            code=start_lines(log, world, playing[best], rounds, source, shifted),
         )
 
     def section(self) -> Section:
@@ -132,9 +133,17 @@ def _structure(facts: Profile) -> str:
 
 
 def start_lines(
-    log: Log, world: World, recipe: PolicyRecipe, rounds: int, source: str | os.PathLike[str] | None = None
+    log: Log,
+    world: World,
+    recipe: PolicyRecipe,
+    rounds: int,
+    source: str | os.PathLike[str] | None = None,
+    shifted: World | None = None,
 ) -> str:
-    """Return lines of Python that start a policy on what a log knows; they run as they are if the file is known."""
+    """Return lines of Python that start a policy on what a log knows; they run as they are if the file is known.
+
+    One that played in a shifted world is told rewards as they were there, unless their scale is nothing to it.
+    """
     record = recipe.record
     settings = dict(recipe.settings)
     paper = ".paper" if settings.pop("paper", False) else ""
@@ -148,7 +157,11 @@ def start_lines(
     ours = module.startswith("tensorbandits.")
     name = f"tb.{record.kind.__name__}" if ours else record.kind.__name__
     given = "".join(f", {key}={value!r}" for key, value in settings.items() if (key, value) != ("rank", "auto"))
-    trials = f", trials={log.trials!r}" if log.trials else ""
+    read_with = ({"trials": log.trials} if log.trials else {}) | dict(log.options)
+    options = "".join(f", {key}={value!r}" for key, value in read_with.items())
+    units = []
+    if shifted is not None and recipe.policy != FLAGSHIP and not takes_as_they_are(recipe):
+        units = [f"centre, scale = {shifted.centre!r}, {shifted.scale!r}  # it expects rewards about 0, of spread 1"]
     read = f"read_log({os.fspath(source)!r}" if source is not None else "from_log(frame"
     levels = ", ".join(f"level of {log.modes[j]}" for j in world.context)
     ask = f"[{', '.join('0' for _ in world.context)}]" if world.context else ""
@@ -157,11 +170,13 @@ def start_lines(
         *(["import tensorbandits as tb"] if ours else []),
         f"from tensorbandits.data import {'read_log' if source is not None else 'from_log'}",
         "",
-        f"log = {read}, {list(log.modes)!r}, {log.reward!r}{trials})",
+        f"log = {read}, {list(log.modes)!r}, {log.reward!r}{options})",
         f"policy = {name}{paper}(log.shape{given})",
-        "policy.tell_ledger(log.ledger)  # what the log knows; without this line it starts afresh",
+        *units,
+        f"policy.tell_ledger(log.ledger{'.standardised(centre, scale)' if units else ''})"
+        "  # what the log knows; without this line it starts afresh",
         f"cell = policy.ask({ask}){f'  # {levels}' if levels else ''}",
         "print(log.label(cell))",
-        "policy.tell(cell, 1.0)  # the reward, when it comes",
+        f"policy.tell(cell, {'(1.0 - centre) / scale' if units else '1.0'})  # the reward, when it comes",
     ]
     return "\n".join(lines)

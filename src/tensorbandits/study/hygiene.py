@@ -41,7 +41,16 @@ def remarks(log: Log, relevance: Sequence[Relevance]) -> list[str]:
 
 
 def _quoted(level: object) -> str:
-    return f"'{escape(level)}'"
+    return escape(f"'{level}'")  # spaces at its ends are seen within quotes
+
+
+def shown(level: object) -> str:
+    """Return a level in words, within quotes if spaces at its ends would not be seen.
+
+    >>> shown("old"), shown("old ")
+    ('old', "'old '")
+    """
+    return escape(level) if str(level).strip() == str(level) else _quoted(level)
 
 
 def same_but_for_case(levels: Sequence[object]) -> list[list[object]]:

@@ -114,7 +114,7 @@ class Play:
         """Run what is missing of so many runs of each policy."""
         runs = []
         for name, world in (("as they are", plain), ("shifted", shifted)):
-            some = {key: recipe for key, recipe in playing.items() if _takes_as_they_are(recipe) == (world is plain)}
+            some = {key: recipe for key, recipe in playing.items() if takes_as_they_are(recipe) == (world is plain)}
             if some:
                 result = compare(
                     some,
@@ -130,7 +130,8 @@ class Play:
         return Comparison(tuple(runs))
 
 
-def _takes_as_they_are(recipe: PolicyRecipe) -> bool:
+def takes_as_they_are(recipe: PolicyRecipe) -> bool:
+    """Whether a policy knows what kind of reward it gets, so that it need not be shifted and scaled."""
     return str(recipe.settings.get("reward", "gaussian")) != "gaussian"
 
 

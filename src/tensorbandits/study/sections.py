@@ -19,6 +19,7 @@ from tensorbandits.sim.log_world import World
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
+from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
 from tensorbandits.tensor.scores import PLAIN
 
@@ -33,7 +34,7 @@ _MARKERS = "osD^vPXh*"
 def contents(log: Log, facts: Profile) -> Section:
     """What a log holds: levels, rewards, cells."""
     rows = [
-        [escape(mode), f"{len(levels):,}", ", ".join(map(escape, levels[:6])) + (", .." if len(levels) > 6 else "")]
+        [escape(mode), f"{len(levels):,}", ", ".join(map(shown, levels[:6])) + (", .." if len(levels) > 6 else "")]
         for mode, levels in zip(log.modes, log.levels, strict=True)
     ]
     dropped = ", ".join(f"{count:,} ({why})" for why, count in log.dropped.items() if count) or "none"
@@ -80,11 +81,13 @@ def evidence(facts: Profile, told: int) -> Section:
             Table(
                 ["model", *(f"{point.rewards:,}" for point in curve.points)],
                 rows,
-                "share of what can be learned, by number of rewards; 0 % is the overall mean, 100 % the best",
+                "share of what can be learned, by number of rewards",
             ),
             Text(
                 "One quarter of the rewards is held out after the other; models learn from so many of the others, and "
-                "are scored by the mean log density of those held out. Below 0 % one is worse than the overall mean."
+                "are scored by the mean log density of those held out. 0 % is the score of the overall mean of the "
+                "most rewards, 100 % the best of all scores; below 0 % a model predicts worse than that mean, and "
+                "below -100 % there is a dash."
             ),
         ],
     )

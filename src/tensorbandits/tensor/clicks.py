@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.likelihood import BEYOND, ENOUGH, ROUNDING, Observations, Units, whole
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -33,7 +33,9 @@ class Clicks:
     weights: Weights = field(default_factory=Weights, compare=False, repr=False)
     learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
-    allowed: ClassVar[str] = "0 and 1, and with trials=n a whole number from 0 to n"
+    allowed: ClassVar[str] = (
+        "0 and 1; clicks out of several trials go by trials=, of a policy's tell or of a bandit's tell_log"
+    )
 
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the same: there is nothing to draw."""
@@ -103,6 +105,15 @@ class Clicks:
     def values(self, rewards: Floats) -> Floats:
         """Return the log-odds of rates."""
         return np.asarray(logit(rewards))
+
+    def typical(self, rewards: Floats) -> Floats:
+        """Return the mean of the draws."""
+        return np.asarray(rewards.mean(axis=0))
+
+    def extent(self, ledger: Ledger) -> tuple[float, float]:
+        """Return log-odds a little beyond those of all cells."""
+        seen = logit(_shrunk_rates(ledger))
+        return float(seen.min()) - BEYOND * _SCALE, float(seen.max()) + BEYOND * _SCALE
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""

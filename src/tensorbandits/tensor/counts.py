@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from tensorbandits.checks import Cell, check_array, check_count, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.likelihood import BEYOND, ENOUGH, ROUNDING, Observations, Units, whole
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -141,6 +141,15 @@ class Counts:
     def values(self, rewards: Floats) -> Floats:
         """Return the logarithms of means."""
         return np.asarray(np.log(rewards))
+
+    def typical(self, rewards: Floats) -> Floats:
+        """Return the median of the draws: where little is known their mean is that of the largest alone."""
+        return np.asarray(np.median(rewards, axis=0))
+
+    def extent(self, ledger: Ledger) -> tuple[float, float]:
+        """Return logarithms a little beyond those of all cells."""
+        seen = np.log(_shrunk_means(ledger))
+        return float(seen.min()) - BEYOND * _SCALE, float(seen.max()) + BEYOND * _SCALE
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the counts' density given the values at the ledger's cells, up to a constant.

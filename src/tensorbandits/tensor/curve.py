@@ -22,6 +22,7 @@ from tensorbandits.tensor.scores import EFFECTS, OVERALL, PLAIN, Form, Scores, h
 
 _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  # 300, 1,000, 3,000, ..
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
+FEWEST = 8  # rewards, of which two are held out at a time
 _FOLDS = 4  # quarters of the rewards, each of which is held out once
 _MANY = 50_000  # rewards from which two quarters are enough
 _SURE = 2.0  # standard errors by which a score must be ahead
@@ -71,15 +72,19 @@ def learning_curve(
     >>> [point.rewards for point in curve.points], curve.learned(curve.points[1], "tucker 1") > 0.5
     ([500, 5000], True)
     """
-    if rewards.total < 2:
-        raise ValueError(f"there are {rewards.total} rewards; some must be held out, so give at least 2")
+    if rewards.total < FEWEST:
+        raise ValueError(
+            f"there are {rewards.total} rewards; some are held out from what models learn from, so give at least "
+            f"{FEWEST}"
+        )
     found = []
     dealt, drawn = seed.spawn(2)
     rng = np.random.default_rng(drawn)
     for parts, held_out in divisions(rewards, sizes, dealt):
         ledgers = [part.ledger() for part in parts]
         found.append(held_out_scores(ledgers, held_out.ledger(), kind, candidates, rng))
-    return Curve(tuple(map(Scores.join, zip(*found, strict=True))), tuple(candidates))
+    flat = bool((rewards.values == rewards.values[0]).all())
+    return Curve(tuple(map(Scores.join, zip(*found, strict=True))), tuple(candidates), flat)
 
 
 class Stretch(NamedTuple):
@@ -95,6 +100,7 @@ class Curve:
 
     points: tuple[Scores, ...]
     candidates: tuple[Form, ...]
+    flat: bool = False  # all rewards are the same, so that models differ only in how they hedge
 
     @cached_property
     def _span(self) -> tuple[float, float]:
@@ -103,9 +109,12 @@ class Curve:
         return last[OVERALL], max(float(max(point.as_dict().values())) for point in self.points)
 
     def learned(self, point: Scores, model: str) -> float:
-        """Return the share of what can be learned that a model has at a point; below 0 it is worse than the mean."""
+        """Return the share of what can be learned that a model has at a point.
+
+        0 is what the overall mean of the most rewards has, 1 the best model anywhere on the curve.
+        """
         low, high = self._span
-        return (point[model] - low) / (high - low) if high > low else 0.0
+        return (point[model] - low) / (high - low) if high > low and not self.flat else 0.0
 
     def at(self, rewards: float) -> Scores:
         """Return the point that is nearest to so many rewards, by their ratio."""
@@ -137,6 +146,8 @@ class Curve:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether no model is surely better than the overall mean after any number of rewards."""
+        if self.flat:
+            return True
         models = [model for model in self.points[0].models if model != OVERALL]
         ahead = [point.ahead(model, OVERALL) for point in self.points for model in models]
         return not any(by > _SURE * error and by > 0 for by, error in ahead)

@@ -24,6 +24,7 @@ NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unkn
 NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
 ENOUGH = 0.1  # information, in units of the prior's, that one normal reward has at least
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
+BEYOND = 3.0  # scales beyond all that was observed, where a fit to clicks or counts ends
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _FARTHEST = 1e100  # of a reward from its mean, in deviations: the square of what is farther may be no float
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
@@ -185,6 +186,14 @@ class Likelihood(Protocol):
         """Return the values of the tensor that belong to mean rewards."""
         ...
 
+    def typical(self, rewards: Floats) -> Floats:
+        """Return what is believed of mean rewards, given draws of them along the first axis."""
+        ...
+
+    def extent(self, ledger: Ledger) -> tuple[float, float]:
+        """Return a range of values beyond which none is fitted to rewards."""
+        ...
+
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
         ...
@@ -276,6 +285,14 @@ class Gaussian:
     def values(self, rewards: Floats) -> Floats:
         """Return the rewards."""
         return rewards
+
+    def typical(self, rewards: Floats) -> Floats:
+        """Return the mean of the draws."""
+        return np.asarray(rewards.mean(axis=0))
+
+    def extent(self, ledger: Ledger) -> tuple[float, float]:
+        """Return no bounds: a fit to normal rewards has no tails."""
+        return -math.inf, math.inf
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
