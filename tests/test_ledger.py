@@ -249,3 +249,36 @@ def test_a_standardised_ledger_is_that_of_standardised_rewards():
     assert np.array_equal(found.counts, wanted.counts)
     assert np.allclose(found.means, wanted.means, atol=1e-5)
     assert np.allclose(found.within, wanted.within, rtol=1e-5)
+
+
+@pytest.mark.parametrize("typo", [1e3, 1e6, 1e7, 1e8, 1e9, 1e12])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_large_mistake_is_replaced_as_if_it_had_never_been_told(typo, first, tmp_path):
+    """Its square leaves no digits of the others': then those of the other cells say how much rewards vary."""
+    rng = np.random.default_rng(0)
+    cells = np.repeat(np.argwhere(np.ones((3, 3))), 60, axis=0)
+    rewards = cells.prod(axis=1) + rng.standard_normal(len(cells))
+    told, right = Ledger((3, 3)), Ledger((3, 3))
+    right.add([(2, 2), *cells], [4.5, *rewards])
+    for some in ([typo], rewards) if first else (rewards, [typo]):
+        told.add(cells if len(some) > 1 else [(2, 2)], some)
+    told.replace((2, 2), typo, 4.5)
+    told.save(tmp_path / "ledger.safetensors")
+    found = Ledger.load(tmp_path / "ledger.safetensors")
+    at, wanted = ([tuple(cell) for cell in one.cells.tolist()].index((2, 2)) for one in (found, right))
+    assert found.means[at] == pytest.approx(right.means[wanted], abs=1e-5)
+    assert found.within[at] == pytest.approx(right.within[wanted], rel=0.02 if typo < 1e8 else 0.5)
+    for one in (found, right):
+        one.add([(2, 2)] * 50, rewards[:50])  # what comes after is about rewards that are there
+    assert found.within[at] == pytest.approx(right.within[wanted], rel=0.02 if typo < 1e8 else 0.5)
+
+
+def test_a_ledger_that_has_faded_counts_the_same_when_it_is_loaded():
+    rng = np.random.default_rng(0)
+    ledger = Ledger((4, 4))
+    for _ in range(50):
+        ledger.fade(0.9)
+        ledger.add(rng.integers(4, size=(7, 2)), rng.random(7))
+        assert Ledger.from_state(ledger.state()).rounds == ledger.rounds
+    with pytest.raises(ValueError, match=r"says 3 rounds; its counts add up to"):
+        Ledger.from_state(ledger.state() | {"rounds": 3.0})

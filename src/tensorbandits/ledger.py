@@ -38,6 +38,8 @@ _DENSE_LIMIT = 10**8
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
 _ROUNDING, _EPSILON = 1e-9, 1e-14  # of a sum of squares about a reward, and of a plain sum, in their own sizes
+_LOST = 1e-14  # share of a square that is lost when it is added and taken off again, for each reward
+_NEAR = 1e-3  # share of a sum of squares that matters
 _REBASE = 64  # after this many fadings the first rewards have lost their weight, and sums move to the present means
 _VERSION = 2  # of a saved ledger
 _N, _Y, _Q, _E, _A = range(5)  # rows of the sums
@@ -173,8 +175,19 @@ class Ledger:
                 f"cell {key} holds no reward of {before:g} that still counts {still}; replace a reward that was told, "
                 "and give the weight that fading has left of it"
             )
-        self._sums[:_A, at] = N, Y, Q, max(E, 0.0)
+        within, mean = max(spread, 0.0) / N, Y / N
+        if within < N * (a - mean) ** 2 * _NEAR:  # squares are about a reward that is gone, far from those to come
+            E, a = within, mean
+        error = _LOST * N * max(about, (self._sums[_A, at] - mean) ** 2)
+        if within < error and error > (usual := self._usual(at, N)):
+            E, Q, a = usual, usual + Y * mean, mean  # a large reward left no digits of the others
+        self._sums[:, at] = N, Y, Q, max(E, 0.0), a
         self._version += 1
+
+    def _usual(self, at: int, count: float) -> float:
+        """What squares of so many rewards about their mean add up to on average in the other cells."""
+        freedom = np.maximum(np.delete(self.counts, at) - 1.0, 0.0).sum()
+        return float(max(count - 1.0, 0.0) * np.delete(self.within, at).sum() / freedom) if freedom else 0.0
 
     def merge(self, other: Ledger) -> None:
         """Add all that another ledger of the same space holds.
@@ -457,6 +470,7 @@ class Ledger:
             "shape": np.array(self.shape),
             "cells": self._cells[:n].copy(),
             "sums": self._sums[:, :n].copy(),
+            "rounds": self._rounds,
             "log_faded": self._log_faded,
             "received": self._received,
             "fadings": self._fadings,
@@ -486,7 +500,10 @@ class Ledger:
         if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
         ledger._sums[:, : len(cells)] = sums
-        ledger._rounds = float(ledger.counts.sum())
+        whole = float(ledger.counts.sum())
+        ledger._rounds = check_array(state.get("rounds", whole), "rounds", ()).item()  # states did not always have it
+        if not abs(ledger._rounds - whole) <= _ROUNDING * whole:
+            raise ValueError(f"a ledger's state says {ledger._rounds:g} rounds; its counts add up to {whole:g}")
         ledger._log_faded = -check_at_least(-check_array(state["log_faded"], "log_faded", ()).item(), "-log_faded")
         ledger._received = check_at_least(check_array(state["received"], "received", ()).item(), "received")
         ledger._fadings, ledger._version = (check_count(state[name], name, 0) for name in ("fadings", "version"))

@@ -105,3 +105,17 @@ def test_too_few_rewards_to_hold_some_out_are_refused():
     table = pa.table({"a": [0, 1, 0, 1, 0], "b": [0, 0, 1, 1, 0], "r": [0, 1, 0, 1, 0]})
     with pytest.raises(ValueError, match=r"there are 5 rewards; some are held out .*at least 8"):
         profile(from_log(table, ["a", "b"], "r"))
+
+
+def test_the_verdict_names_the_model_whose_share_it_says():
+    rng = np.random.default_rng(0)
+    shape = (10, 8, 6)
+    effects = [values - values.mean() for values in map(rng.standard_normal, shape)]
+    cells = rng.integers(shape, size=(6_000, 3))
+    means = np.prod([effect[column] for effect, column in zip(effects, cells.T)], axis=0)
+    rewards = 0.3 * means / means.std() + rng.standard_normal(len(cells))
+    table = pa.table({"a": cells[:, 0], "b": cells[:, 1], "c": cells[:, 2], "r": rewards})
+    found = profile(from_log(table, ["a", "b", "c"], "r"), max_rank=1)
+    point = found.curve.at(found.bandit_rewards)
+    rival = found.curve.rival(point)
+    assert f"the best model without it {max(found.curve.learned(point, rival), 0.0):.0%} ({rival})" in found.verdict

@@ -119,7 +119,7 @@ def test_a_saved_policy_goes_on_with_a_past_that_fades_and_modes_that_grow(kind,
 def test_what_only_gaussian_rewards_have_is_refused_with_others():
     with pytest.raises(ValueError, match=r"noise is 0\.5, but count rewards have none"):
         make(tb.TensorThompsonSampling, "count", noise=0.5)
-    with pytest.raises(ValueError, match=r"perturbation is 0\.1, as in the paper, .* of bernoulli rewards the variance is known"):
+    with pytest.raises(ValueError, match=r"perturbation is 0\.1, as in the paper, .* the variance is known"):
         make(tb.TensorEnsembleSampling, "bernoulli", perturbation=0.1)
     with pytest.raises(ValueError, match="reward is 'clicks'; allowed are gaussian, bernoulli, binomial, count"):
         make(tb.TensorThompsonSampling, "clicks")
@@ -224,3 +224,19 @@ def test_what_is_believed_of_counts_lies_within_bounds_though_little_is_known():
     assert np.array_equal(estimate, np.median(policy.samples(cells), axis=0))
     typical = policy.explain().typical[0]
     assert ((typical[:, 1] <= typical[:, 0]) & (typical[:, 0] <= typical[:, 2])).all()
+
+
+@pytest.mark.parametrize("trials", [5, 20, 100])
+def test_an_ensemble_is_not_drawn_to_what_single_cells_have_shown(trials):
+    """Rates near 0 and near 1: most cells say less than the levels do together, which models must follow."""
+    logits = np.linspace(-4, 4, 10)[:, None, None] + np.linspace(-3, 3, 8)[:, None] + np.linspace(-3, 3, 6)
+    rates = 1 / (1 + np.exp(-logits.ravel()))
+    cells = np.argwhere(np.ones(logits.shape))
+    held = []
+    for seed in range(3):
+        policy = tb.TensorEnsembleSampling(logits.shape, "auto", structure="additive", reward="binomial", seed=seed)
+        clicks = np.random.default_rng(seed).binomial(trials, rates)
+        policy.tell_many(cells, clicks, trials=np.full(len(cells), trials))
+        low, high = policy.interval(cells, 0.9).T
+        held.append(((low <= rates) & (rates <= high)).mean())
+    assert np.mean(held) > 0.8

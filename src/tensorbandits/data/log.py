@@ -209,7 +209,7 @@ def from_log(
         read as their column states them; those with a time zone in that zone (duckdb, Spark: the session's).
     reward : a column of numbers.
     trials : a column of numbers of trials, if ``reward`` counts the successes among them (clicks of impressions).
-        Each trial is then a reward of 1 or 0. Rows with 0 trials name their levels and say nothing else; they are counted.
+        Each trial is then a reward of 1 or 0. Rows with 0 trials name their levels, say nothing else, and are counted.
     propensity : a column with the probability with which each row's decision was made, above 0
         and at most 1, for estimates of what other policies would have earned.
     top : how many levels to keep, of every mode or by mode: those with the most rewards. Rows of others are left out.

@@ -191,11 +191,10 @@ class EnsembleOracle:
             seen = self.likelihood.expect(ledger, about, perturbation)
             self._solve(model, prior, seen, perturbation, units, self.sweeps)
             return
-        before, extent = model.at(ledger.cells), self.likelihood.extent(ledger)
+        before = model.at(ledger.cells)
         for done in range(1, _MOST_PASSES + 1):
-            # Sums that were perturbed below 0, or above all trials, have no mode: they would be followed for ever.
-            near = np.clip(before, *extent)
-            self._solve(model, prior, self.likelihood.expect(ledger, about, near), perturbation, units, 1)
+            held = self.likelihood.held(ledger, before, perturbation)
+            self._solve(model, prior, self.likelihood.expect(ledger, about, before), held, units, 1)
             after = model.at(ledger.cells)
             if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
                 return

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from tensorbandits.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import BEYOND, ENOUGH, ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Units, whole, within_reach
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -110,10 +110,10 @@ class Clicks:
         """Return the mean of the draws."""
         return np.asarray(rewards.mean(axis=0))
 
-    def extent(self, ledger: Ledger) -> tuple[float, float]:
-        """Return log-odds a little beyond those of all cells."""
-        seen = logit(_shrunk_rates(ledger))
-        return float(seen.min()) - BEYOND * _SCALE, float(seen.max()) + BEYOND * _SCALE
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+        """Return them cut, far out, to what leaves from no clicks to one for every reward."""
+        seen, clicks = logit(_shrunk_rates(ledger)), ledger.totals
+        return within_reach(seen, values, perturbation, clicks, ledger.counts - clicks)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from tensorbandits.checks import Cell, check_array, check_count, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.likelihood import BEYOND, ENOUGH, ROUNDING, Observations, Units, whole
+from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Units, whole, within_reach
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -146,10 +146,10 @@ class Counts:
         """Return the median of the draws: where little is known their mean is that of the largest alone."""
         return np.asarray(np.median(rewards, axis=0))
 
-    def extent(self, ledger: Ledger) -> tuple[float, float]:
-        """Return logarithms a little beyond those of all cells."""
-        seen = np.log(_shrunk_means(ledger))
-        return float(seen.min()) - BEYOND * _SCALE, float(seen.max()) + BEYOND * _SCALE
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+        """Return them cut, far out, to what the slope of the log-likelihood can make up for."""
+        seen, most = np.log(_shrunk_means(ledger)), estimate_dispersion(ledger) * ledger.counts
+        return within_reach(seen, values, perturbation, ledger.totals, most)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the counts' density given the values at the ledger's cells, up to a constant.

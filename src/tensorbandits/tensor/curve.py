@@ -178,13 +178,13 @@ class Curve:
         point = self.at(rewards)
         rival, after = self.rival(point), f"after {point.rewards:,} rewards"
         low = [str(structure) for structure in self.candidates]
-        ours, theirs = (max(self.learned(point, model) for model in models) for models in (low, PLAIN))
+        ours, theirs = (max(0.0, *(self.learned(point, model) for model in models)) for models in (low, [rival]))
         if self.lead(point)[1]:
             return (
                 f"**Low rank is worth it here**: {after} it has learned {ours:.0%} of what can be learned, the best "
-                f"model without it {max(theirs, 0.0):.0%} ({rival}). {self._ends()}"
+                f"model without it {theirs:.0%} ({rival}). {self._ends()}"
             )
-        beside = f"{after} '{rival}' does about as well, with {max(theirs, 0.0):.0%} of what can be learned"
+        beside = f"{after} '{rival}' does about as well, with {theirs:.0%} of what can be learned"
         if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
             return f"**Low rank is worth it here**, with more rewards; {beside}. {self._ends()}"
         if self.worth_it:

@@ -24,7 +24,7 @@ NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unkn
 NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
 ENOUGH = 0.1  # information, in units of the prior's, that one normal reward has at least
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
-BEYOND = 3.0  # scales beyond all that was observed, where a fit to clicks or counts ends
+_BEYOND = 3.0  # what is beyond all that was observed by so much, perturbations take no farther
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _FARTHEST = 1e100  # of a reward from its mean, in deviations: the square of what is farther may be no float
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
@@ -99,6 +99,19 @@ class Observations(NamedTuple):
         precision = np.maximum(information, np.abs(slope))
         target = precision * values + slope
         return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
+
+
+def within_reach(seen: Floats, values: Floats, perturbation: Floats, down: Floats, up: Floats) -> Floats:
+    """Return perturbations of sums of rewards (n,) that are cut where values are far beyond all that was ``seen``.
+
+    A sum that is perturbed down by more than ``down``, or up by more than ``up``, no value accounts for, however small
+    or large: it would push the same for ever. So far out perturbations are no larger, either way, so that they do not
+    push back on average.
+    """
+    low, high = seen.min() - _BEYOND, seen.max() + _BEYOND
+    below, above = np.clip(low - values, 0.0, 1.0), np.clip(values - high, 0.0, 1.0)
+    cut = below * np.clip(perturbation, -down, down) + above * np.clip(perturbation, -up, up)
+    return np.asarray((1.0 - below - above) * perturbation + cut)
 
 
 def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
@@ -190,8 +203,8 @@ class Likelihood(Protocol):
         """Return what is believed of mean rewards, given draws of them along the first axis."""
         ...
 
-    def extent(self, ledger: Ledger) -> tuple[float, float]:
-        """Return a range of values beyond which none is fitted to rewards."""
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+        """Return perturbations of sums of rewards (n,), without what would take values ever farther out."""
         ...
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
@@ -290,9 +303,9 @@ class Gaussian:
         """Return the mean of the draws."""
         return np.asarray(rewards.mean(axis=0))
 
-    def extent(self, ledger: Ledger) -> tuple[float, float]:
-        """Return no bounds: a fit to normal rewards has no tails."""
-        return -math.inf, math.inf
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+        """Return them as they are: any sum of normal rewards has a mean."""
+        return perturbation
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
