@@ -71,8 +71,9 @@ class PlainEnsemble(EnsembleOracle):
         for done in range(1, _MOST_PASSES + 1):
             before = tensor.at(ledger.cells)
             seen = self.likelihood.expect(ledger, units, before)
+            push = self.likelihood.held(ledger, before, perturbation)
             tensor = sweep(
-                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + perturbation),
+                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + push),
                 self._no_noise[0],
                 variance=self.likelihood.variance,
                 core_precision=ties,

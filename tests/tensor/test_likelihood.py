@@ -8,7 +8,7 @@ from tensorbandits import Ledger
 from tensorbandits.tensor.clicks import Clicks
 from tensorbandits.tensor.counts import Counts, estimate_dispersion
 from tensorbandits.tensor.gibbs import Chain
-from tensorbandits.tensor.likelihood import Gaussian, Units
+from tensorbandits.tensor.likelihood import Gaussian, Units, within_reach
 from tensorbandits.tensor.polya_gamma import Weights, draw_weights, mean_weights
 from tensorbandits.tensor.rewards import likelihood_of
 
@@ -239,3 +239,12 @@ def test_gaussian_observations_count_as_often_as_told():
 def test_the_score_of_a_reward_far_from_all_that_was_expected_is_finite():
     scores = Gaussian(1.0, learned=True).log_scores(np.array([0.0, 1e-100]), 1.0, 1e100, 1e-200)
     assert np.isfinite(scores).all()
+
+
+def test_perturbations_are_cut_far_out_and_nowhere_else():
+    seen, values = np.array([-2.0, 0.0, 1.0]), np.array([-7.0, -5.5, -4.0, 3.0, 4.25, 9.0])
+    perturbation = np.array([-3.0, 3.0, -3.0, 3.0, 3.0, -3.0])
+    down, up = np.ones(6), np.full(6, 2.0)
+    found = within_reach(seen, values, perturbation, down, up)
+    assert found.tolist() == [-1.0, 2.0, -3.0, 3.0, 2.75, -2.0]  # from 3 beyond what was seen on, in full 1 later
+    assert np.array_equal(within_reach(seen, values, -perturbation, down, up), -found)  # no push on average
