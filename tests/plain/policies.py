@@ -71,9 +71,10 @@ class PlainEnsemble(EnsembleOracle):
         for done in range(1, _MOST_PASSES + 1):
             before = tensor.at(ledger.cells)
             seen = self.likelihood.expect(ledger, units, before)
-            push = self.likelihood.held(ledger, before, perturbation)
+            push, slopes = self.likelihood.held(ledger, before, perturbation)
+            target = seen.target + slopes * before + push
             tensor = sweep(
-                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision, seen.target + push),
+                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision + slopes, target),
                 self._no_noise[0],
                 variance=self.likelihood.variance,
                 core_precision=ties,

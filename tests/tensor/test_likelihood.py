@@ -242,9 +242,11 @@ def test_the_score_of_a_reward_far_from_all_that_was_expected_is_finite():
 
 
 def test_perturbations_are_cut_far_out_and_nowhere_else():
-    seen, values = np.array([-2.0, 0.0, 1.0]), np.array([-7.0, -5.5, -4.0, 3.0, 4.25, 9.0])
+    seen, values = np.array([-2.0, 0.0, 1.0]), np.array([-10.0, -7.5, -4.0, 3.0, 5.25, 99.0])
     perturbation = np.array([-3.0, 3.0, -3.0, 3.0, 3.0, -3.0])
     down, up = np.ones(6), np.full(6, 2.0)
-    found = within_reach(seen, values, perturbation, down, up)
-    assert found.tolist() == [-1.0, 2.0, -3.0, 3.0, 2.75, -2.0]  # from 3 beyond what was seen on, in full 1 later
-    assert np.array_equal(within_reach(seen, values, -perturbation, down, up), -found)  # no push on average
+    found, slopes = within_reach(seen, values, perturbation, down, up)
+    assert found.tolist() == [-1.0, 2.0, -3.0, 3.0, 2.75, -2.0]  # from 3 beyond what was seen on, in full 5 later
+    assert np.array_equal(within_reach(seen, values, -perturbation, down, up)[0], -found)  # no push on average
+    later, _ = within_reach(seen, values + 1e-6, perturbation, down, up)
+    assert slopes == pytest.approx(np.abs(later - found) / 1e-6, abs=1e-6)

@@ -193,8 +193,10 @@ class EnsembleOracle:
             return
         before = model.at(ledger.cells)
         for done in range(1, _MOST_PASSES + 1):
-            held = self.likelihood.held(ledger, before, perturbation)
-            self._solve(model, prior, self.likelihood.expect(ledger, about, before), held, units, 1)
+            push, slopes = self.likelihood.held(ledger, before, perturbation)
+            seen = self.likelihood.expect(ledger, about, before)
+            seen = seen._replace(precision=seen.precision + slopes, target=seen.target + slopes * before)
+            self._solve(model, prior, seen, push, units, 1)
             after = model.at(ledger.cells)
             if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
                 return

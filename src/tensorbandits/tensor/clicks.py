@@ -110,7 +110,7 @@ class Clicks:
         """Return the mean of the draws."""
         return np.asarray(rewards.mean(axis=0))
 
-    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
         """Return them cut, far out, to what leaves from no clicks to one for every reward."""
         seen, clicks = logit(_shrunk_rates(ledger)), ledger.totals
         return within_reach(seen, values, perturbation, clicks, ledger.counts - clicks)

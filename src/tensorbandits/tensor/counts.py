@@ -146,7 +146,7 @@ class Counts:
         """Return the median of the draws: where little is known their mean is that of the largest alone."""
         return np.asarray(np.median(rewards, axis=0))
 
-    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
         """Return them cut, far out, to what the slope of the log-likelihood can make up for."""
         seen, most = np.log(_shrunk_means(ledger)), estimate_dispersion(ledger) * ledger.counts
         return within_reach(seen, values, perturbation, ledger.totals, most)

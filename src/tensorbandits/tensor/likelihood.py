@@ -24,7 +24,8 @@ NOISE_SHAPE = 4.0  # of the prior of the noise variance: fewer rewards than unkn
 NOISE_RATE = 2.0  # its rate, in units of the variance of rewards
 ENOUGH = 0.1  # information, in units of the prior's, that one normal reward has at least
 ROUNDING = 1e-9  # by which sums of whole numbers may be off
-_BEYOND = 3.0  # what is beyond all that was observed by so much, perturbations take no farther
+_BEYOND = 3.0  # where values are farther than this beyond all that was observed, perturbations begin to be cut
+_FADING = 5.0  # and so much farther they are cut in full
 _SMALLEST = 1e-140  # scale: its square, and that of what is divided by it, must be above 0
 _FARTHEST = 1e100  # of a reward from its mean, in deviations: the square of what is farther may be no float
 _SHRINKAGE = 2.0  # the total variance counts as this many degrees of freedom of the noise variance
@@ -101,17 +102,18 @@ class Observations(NamedTuple):
         return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
 
 
-def within_reach(seen: Floats, values: Floats, perturbation: Floats, down: Floats, up: Floats) -> Floats:
-    """Return perturbations of sums of rewards (n,) that are cut where values are far beyond all that was ``seen``.
+def within_reach(seen: Floats, values: Floats, perturbation: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
+    """Return perturbations of sums of rewards (n,), cut where values are far beyond all that was ``seen``, and slopes.
 
     A sum that is perturbed down by more than ``down``, or up by more than ``up``, no value accounts for, however small
     or large: it would push the same for ever. So far out perturbations are no larger, either way, so that they do not
-    push back on average.
+    push back on average. The slopes say by how much a push lessens as the value moves on.
     """
-    low, high = seen.min() - _BEYOND, seen.max() + _BEYOND
-    below, above = np.clip(low - values, 0.0, 1.0), np.clip(values - high, 0.0, 1.0)
-    cut = below * np.clip(perturbation, -down, down) + above * np.clip(perturbation, -up, up)
-    return np.asarray((1.0 - below - above) * perturbation + cut)
+    below, above = ((beyond - _BEYOND) / _FADING for beyond in (seen.min() - values, values - seen.max()))
+    cut = np.where(below > above, np.clip(perturbation, -down, down), np.clip(perturbation, -up, up))
+    share = np.maximum(below, above)
+    slopes = np.where((share > 0.0) & (share < 1.0), np.abs(perturbation - cut) / _FADING, 0.0)
+    return np.asarray(perturbation + np.clip(share, 0.0, 1.0) * (cut - perturbation)), slopes
 
 
 def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
@@ -203,8 +205,8 @@ class Likelihood(Protocol):
         """Return what is believed of mean rewards, given draws of them along the first axis."""
         ...
 
-    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
-        """Return perturbations of sums of rewards (n,), without what would take values ever farther out."""
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
+        """Return perturbations of sums of rewards (n,), without what would take values ever farther out, and slopes."""
         ...
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
@@ -303,9 +305,9 @@ class Gaussian:
         """Return the mean of the draws."""
         return np.asarray(rewards.mean(axis=0))
 
-    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> Floats:
+    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
         """Return them as they are: any sum of normal rewards has a mean."""
-        return perturbation
+        return perturbation, np.zeros_like(perturbation)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
