@@ -242,7 +242,7 @@ def test_the_score_of_a_reward_far_from_all_that_was_expected_is_finite():
 
 
 def test_perturbations_are_cut_far_out_and_nowhere_else():
-    seen, values = np.array([-2.0, 0.0, 1.0]), np.array([-10.0, -7.5, -4.0, 3.0, 5.25, 99.0])
+    seen, values = np.array([-2.0, 0.0, 1.0]), np.array([-11.0, -7.5, -4.0, 3.0, 5.25, 99.0])
     perturbation = np.array([-3.0, 3.0, -3.0, 3.0, 3.0, -3.0])
     down, up = np.ones(6), np.full(6, 2.0)
     found, slopes = within_reach(seen, values, perturbation, down, up)
