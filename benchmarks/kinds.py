@@ -39,6 +39,7 @@ MOST = (
     ("counts, told nothing", "counts, told rank 2", 4.0),
 )
 SIZE, HUGE = 20, 1_000
+DISTINCT = 500  # cells of which all are told, where these are the same
 CENTRE = -2.0  # log-odds of the mean click rate, and the logarithm of the mean count
 
 
@@ -59,6 +60,22 @@ class Rewards(tb.TensorEnvironment):
         return float(self._reward_rng.random() < level / (1.0 + level))
 
 
+class Elsewhere:
+    """A policy that is told the rewards of other cells than it asks for, so that all know as much."""
+
+    def __init__(self, policy: Any, cells: np.ndarray) -> None:
+        self.policy, self._cells, self._rng = policy, [tuple(cell) for cell in cells.tolist()], np.random.default_rng(2)
+
+    def ask(self, levels: Any) -> Any:
+        """Have the policy decide, and return a cell of the list."""
+        self.policy.ask(levels)
+        return self._cells[int(self._rng.integers(len(self._cells)))]
+
+    def tell(self, cell: Any, reward: float) -> None:
+        """Pass the reward on."""
+        self.policy.tell(cell, reward)
+
+
 def player(p: int, arguments: dict[str, Any]) -> Player:
     """A policy of some arguments, with rewards that it can have."""
     one = Player({"class": "TensorThompsonSampling", "p": p, "paper": False, "arguments": arguments})
@@ -68,19 +85,28 @@ def player(p: int, arguments: dict[str, Any]) -> Player:
 
 def plan(options: Options) -> list[Settings]:
     slices, rounds = (10, 20) if options.quick else (100, 50)
-    huge = {"task": "huge", "p": HUGE, "kinds": [TOLD, "clicks, told rank 2"], "slices": slices, "rounds": 10}
-    return [{"task": "turns", "p": SIZE, "kinds": list(KINDS), "slices": slices, "rounds": rounds}, huge]
+    usual = {"p": SIZE, "kinds": list(KINDS), "slices": slices, "rounds": rounds}
+    huge = {"p": HUGE, "kinds": [TOLD, "clicks, told rank 2"], "slices": slices, "rounds": 10, "same": False}
+    return [usual | {"same": True}, usual | {"same": False}, huge]
 
 
 def label(settings: Settings) -> str:
-    return f"{len(settings['kinds'])} kinds in turns, p = {settings['p']:,}"
+    cells = "the same cells" if settings["same"] else "cells that they choose"
+    return f"{len(settings['kinds'])} kinds in turns, {cells}, p = {settings['p']:,}"
 
 
 def measure(settings: Settings) -> Result:
-    """Let all players play in turns; return the microseconds per round of each of their slices."""
+    """Let all players play in turns; return the microseconds per round of each of their slices.
+
+    With the same cells, whatever they choose they are told rewards of cells that are drawn for all of them.
+    """
     for name in settings["kinds"]:
         player(6, KINDS[name]).play(400)  # has everything compiled
     players = {name: player(settings["p"], KINDS[name]) for name in settings["kinds"]}
+    if settings["same"]:
+        drawn = np.random.default_rng(1).integers(settings["p"], size=(DISTINCT, 3))
+        for one in players.values():
+            one.policy = Elsewhere(one.policy, drawn)  # type: ignore[assignment]
     times: Result = {name: [] for name in players}
     for _ in range(settings["slices"]):
         for name, one in players.items():
@@ -94,7 +120,9 @@ def section(store: Store, options: Options) -> Findings:
             "A round (`ask` and `tell`, microseconds of processor time) of Thompson sampling on the paper's tensor of "
             f"w = {SIGNAL:g}, rank 2: with normal rewards, with clicks whose log-odds are the tensor about {CENTRE:g}, "
             "and with counts whose logarithms are. Ratios are medians over slices that were played in turns, with "
-            "their 95 % intervals, by which a verdict goes."
+            "their 95 % intervals, by which a verdict goes. A sweep costs what the distinct cells cost, and clicks say "
+            f"so little that far more cells are tried: so all are first told of the same {DISTINCT:,} cells, whatever "
+            "they choose, by which what is required is judged, and then play by themselves."
         ),
         command(NAME, *options.flags),
     ]
@@ -102,7 +130,10 @@ def section(store: Store, options: Options) -> Findings:
     for settings in plan(options):
         if (result := store.get(settings)) is None:
             continue
-        lines = [line for pair in MOST if (line := compared(result, *pair)) is not None]
+        judged = [
+            (name, over, most if settings["same"] or settings["p"] == HUGE else None) for name, over, most in MOST
+        ]
+        lines = [line for pair in judged if (line := compared(result, *pair)) is not None]
         data[label(settings)] = lines
         parts.append(table(settings, result, lines))
     return parts, data
@@ -132,4 +163,5 @@ def table(settings: Settings, times: Result, lines: list[dict[str, Any]]) -> Tab
         rows.append([*row, line["over"], f"{line['ratio']:.2f}", f"{low:.2f} to {high:.2f}", required, line["verdict"]])
     header = ["rewards", "microseconds", "over", "ratio", "95 % interval", "required", "verdict"]
     played = settings["slices"] * settings["rounds"]
-    return Table(header, rows, f"A round of {settings['p']:,}^3 cells, over the first {played:,} rounds")
+    cells = "told of the same cells" if settings["same"] else "told of what they choose"
+    return Table(header, rows, f"A round of {settings['p']:,}^3 cells, {cells}, over the first {played:,} rounds")
