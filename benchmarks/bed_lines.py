@@ -65,20 +65,19 @@ class Bed:
 
 
 _BIKES, _OFTEN, _RARE = ("time:weekday", "time:3h"), (0.005, 0.15), (0.002, 0.06)
-_SEEN = 1_000
 BEDS: dict[str, Bed] = {
     f"paper-{p}-{signal}": Bed(f"the paper's tensors, p = {p}, w = {signal}, rank 2", PaperWorld(p, signal), 2)
     for p in (15, 20)
     for signal in (0.5, 0.8)
 } | {
     "bikes": Bed("bikes, all decided", OpenData("bikes"), 3),
-    "bikes-given": Bed("bikes, weekday and slot given", OpenData("bikes", _BIKES), 3, seen=_SEEN),
+    "bikes-given": Bed("bikes, weekday and slot given", OpenData("bikes", _BIKES), 3, seen=1_000),
     "flights": Bed("flights, all decided", OpenData("flights"), 3),
     "campaign-main": Bed(
-        "clicks, rates 0.5-15 %, strong main effects", Campaign(*_OFTEN, main=True), 2, 100_000, "bernoulli", seen=_SEEN
+        "clicks, rates 0.5-15 %, strong main effects", Campaign(*_OFTEN, main=True), 2, 100_000, "bernoulli", seen=2_000
     ),
     "campaign-none": Bed(
-        "clicks, rates 0.2-6 %, no main effects", Campaign(*_RARE, main=False), 2, 100_000, "bernoulli", seen=_SEEN
+        "clicks, rates 0.2-6 %, no main effects", Campaign(*_RARE, main=False), 2, 100_000, "bernoulli", seen=2_000
     ),
     "full-rank": Bed("main effects and a residual per cell, of full rank", FullRank(), 3),
     "full-rank-long": Bed("the same, 200,000 rounds", FullRank(), 3, 200_000),

@@ -131,7 +131,7 @@ def test_a_quick_run_reports_every_line_and_is_kept(tmp_path):
     (lines,) = numbers["beds"].values()
     assert {line["line"] for line in lines} == {"arms", "ucb"}
     assert all(0 < line["share"] < 1 and line["rounds"] == beds.QUICK_ROUNDS for line in lines)
-    assert (numbers["requirements"], numbers["seeds"]) == ([], {"campaign-main": 1_000})
+    assert (numbers["requirements"], numbers["seeds"]) == ([], {"campaign-main": 2_000})
     assert (tmp_path / "figures" / "beds.png").stat().st_size > 10_000
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
     assert len(kept) == 4
