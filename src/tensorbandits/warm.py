@@ -216,6 +216,7 @@ def _placed(past: Past, positions: list[NDArray[np.int64]], known: Mapping[str, 
             "shape": tuple(map(len, known.values())),
             "cells": cells[kept],
             "sums": sums,
+            "rounds": float(sums[0].sum()),
             "received": math.fsum(sums[0]),
             "log_faded": faded,
         }
