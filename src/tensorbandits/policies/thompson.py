@@ -183,9 +183,15 @@ class GibbsOracle:
         return playing.model(ledger)
 
     def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
-        """Return how often a reward counts: no more than once while there are few for each number that is learned."""
+        """Return how often a reward counts: no more than once while there are few for each number that is learned.
+
+        Of clicks and counts it grows in steps, as all that was drawn for a weight is drawn again for another one.
+        """
         each = ledger.rounds / (self.worth * sampler.numbers)
-        return min(1.0 / self.exploration, max(1.0, each / _FEW))
+        weight = max(1.0, each / _FEW)
+        if self.likelihood.augmented:
+            weight = _MANY ** math.floor(math.log(weight) / math.log(_MANY))
+        return min(1.0 / self.exploration, weight)
 
     def _per_reward(self, sampler: Sampler) -> int:
         """Return how often a chain sweeps for a new reward."""
