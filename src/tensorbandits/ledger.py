@@ -503,7 +503,10 @@ class Ledger:
         whole = float(ledger.counts.sum())
         ledger._rounds = check_array(state.get("rounds", whole), "rounds", ()).item()  # states did not always have it
         if not abs(ledger._rounds - whole) <= _ROUNDING * whole:
-            raise ValueError(f"a ledger's state says {ledger._rounds:g} rounds; its counts add up to {whole:g}")
+            raise ValueError(
+                f"a ledger's state says {ledger._rounds:g} rounds; its counts add up to {whole:g}: give what "
+                "Ledger.state returned, whole"
+            )
         ledger._log_faded = -check_at_least(-check_array(state["log_faded"], "log_faded", ()).item(), "-log_faded")
         ledger._received = check_at_least(check_array(state["received"], "received", ()).item(), "received")
         ledger._fadings, ledger._version = (check_count(state[name], name, 0) for name in ("fadings", "version"))

@@ -463,7 +463,7 @@ def test_rows_without_trials_are_counted(engine):
 
 def test_successes_out_of_trials_are_numbers_of_them():
     table = pa.table({"a": [0, 1], "b": [0, 1], "r": [True, False], "n": [3, 3]})
-    with pytest.raises(TypeError, match="'r' holds true and false; out of trials='n' it must be the number of"):
+    with pytest.raises(TypeError, match="'r' holds true and false; with trials='n' it must hold numbers"):
         from_log(table, ["a", "b"], "r", trials="n")
 
 

@@ -270,7 +270,7 @@ def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing,
     dropped = {reason: count for reason, count in dropped.items() if count}
     if not sums[0].any():
         why = ", ".join(f"{count:,}: {reason}" for reason, count in dropped.items())
-        raise ValueError(f"no reward is left of the log's {rows:,} rows ({why}); keep more levels, or give other rows")
+        raise ValueError(f"no reward is left of the log's {rows:,} rows ({why}); keep more levels, or more trials")
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
         ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),

@@ -268,8 +268,6 @@ def make_source(
 ) -> Source:
     """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
     opened = open_frame(frame)
-    import narwhals as nw
-
     schema = opened.collect_schema()
     parsed = parse_modes(modes, schema, least=1 if known else 2)
     for mode in parsed:
@@ -283,11 +281,6 @@ def make_source(
         if column in (mode.column for mode in parsed):
             raise ValueError(f"column {column!r} is both {what} and a mode; give another column as one of the two")
         _check_number(source, column, what)
-    if trials is not None and isinstance(schema[reward], nw.Boolean):
-        raise TypeError(
-            f"the reward column {reward!r} holds true and false; out of trials={trials!r} it must be the number of "
-            "successes"
-        )
     if reward == trials:
         raise ValueError(f"column {reward!r} is both reward and trials; reward is the successes, of so many trials")
     if reward == propensity:
@@ -305,6 +298,11 @@ def _check_number(source: Source, column: str, what: str) -> None:
     import narwhals as nw
 
     kind = source.schema[column]
+    if isinstance(kind, nw.Boolean) and source.trials is not None:
+        raise TypeError(
+            f"the {what} column {column!r} holds true and false; with trials={source.trials!r} it must hold numbers, "
+            "of successes and of trials: convert it, or leave out trials"
+        )
     if kind.is_numeric() or isinstance(kind, nw.Boolean):
         return
     found = ""

@@ -17,7 +17,7 @@ from tensorbandits.testing.case import SHAPE, Case, Floats, Skipped, all_cells, 
 
 Mask = NDArray[np.bool_]
 
-_REQUESTS = 175  # per shape; each is answered by ask, decide, best or ask_many
+_REQUESTS = 250  # per shape; each is answered by ask, decide, best or ask_many
 _EXACT = 60  # per shape; each is compared with all cells
 _TIE = 1e-9
 

@@ -20,10 +20,10 @@ from tensorbandits.policies.approximate import ApproximateThompsonSampling, Mode
 from tensorbandits.service.views.parts import MOST, Floats, retired, text, texts
 from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.curve import FEWEST
 
 _BEST = MOST // 2  # of the most levels that are shown, how many are the best; the others are the worst
 _MOST_CELLS = 250_000  # that a heat map looks at; more take long, and much memory
-_FEWEST = 8  # rewards from which structures can be compared
 
 
 def heat(
@@ -120,7 +120,7 @@ def arms(bandit: Bandit, context: Mapping[str, Label], count: int, level: float)
 
 def drift(bandit: Bandit) -> dict[str, Any]:
     """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
-    if bandit.policy.ledger.rounds < _FEWEST:
+    if bandit.policy.ledger.rounds < FEWEST:
         return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}
     found = bandit.diagnose()
     moved = [{**one._asdict(), "label": None if one.label is None else text(one.label)} for one in found.moved]
