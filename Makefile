@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## run a campaign and every policy on one problem; tables on screen, figure in out/
+demo: $(STAMP)  ## run a campaign and every policy on one problem; tables on screen, figures in out/
 	$(BIN)/tensorbandits demo --out out
 
 serve: $(STAMP)  ## serve decisions at http://127.0.0.1:8000, with a campaign whose simulated users click

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -31,30 +31,27 @@ COLUMNS = 3  # of the figure
 def section(comparison: Comparison, options: Options) -> Findings:
     """Report verdicts, curves and one table per bed."""
     found = comparison.environments
-    seeds = {bed: first_seed(bed, options.fresh_seed) for bed in found}
-    given = [] if options.quick else [line for bed in found for line in judged(comparison, bed, seeds[bed])]
-    parts: list[Part] = [_introduction(seeds, keep=options.keep), command("beds", *options.flags, *_extra(options))]
+    seed = first_seed(options.fresh_seed)
+    given = [] if options.quick else [line for bed in found for line in judged(comparison, bed, seed)]
+    parts: list[Part] = [_introduction(seed, keep=options.keep), command("beds", *options.flags, *_extra(options))]
     parts += [Text("A quick run is too short to judge anything by.")] if options.quick else []
     parts += [verdict_table(given)] if given else []
     words = f"Mean cumulative regret on each bed, {band_words(comparison)}; the axes are logarithmic."
     parts.append(Picture("beds", partial(draw, comparison), words))
-    rows = {bed: numbers(comparison, bed, seeds[bed]) for bed in found}
+    rows = {bed: numbers(comparison, bed, seed) for bed in found}
     parts += [table(bed, rows[bed]) for bed in found]
-    return parts, {"seeds": seeds, "beds": rows, "requirements": given}
+    return parts, {"seed": seed, "beds": rows, "requirements": given}
 
 
-def _introduction(seeds: Mapping[str, int], *, keep: bool) -> Text:
+def _introduction(seed: int, *, keep: bool) -> Text:
     menu = ", ".join(key.replace("-", " ") for key in MENU)
     earlier = f" Runs of {', '.join(OTHERS)} may be of an earlier version of the code." if keep else ""
-    first = min(seeds.values())
-    later = [f"{bed} ({seed:,} + i)" for bed, seed in seeds.items() if seed > first]
-    aside = f", and of a later one in {', '.join(later)}, where the first were looked at too early" if later else ""
     return Text(
         "Thompson sampling with all its defaults, told the kind of reward (clicks, counts) and nothing else. Beside "
         "it: the paper's ensemble sampling, told the rank, vectorized UCB, Beta-Bernoulli arms (clicks), Thompson "
         f"sampling with main effects alone, and a menu of fixed structures ({menu}). Of clicks and counts, "
         "ensemble sampling and UCB are told the mean and spread, since their values suppose rewards of scale 1. "
-        f"Replication i plays in the world of seed {first:,} + i{aside}; all policies of a replication meet the "
+        f"Replication i plays in the world of seed {seed:,} + i; all policies of a replication meet the "
         f"same means, contexts and stream of noise. Ratios are of mean regrets, paired by replication.{earlier}"
     )
 

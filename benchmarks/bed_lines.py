@@ -12,6 +12,7 @@ from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 OURS = "thompson"
 OTHERS = ("ensemble", "ucb", "arms")  # policies that are not Thompson sampling with a tensor
 MENU = tuple(f"{structure}-{rank}" for structure in ("tucker", "affine") for rank in (1, 2, 3))
+SEEN = 3_000  # seeds that were looked at, or passed over, before the defaults which play here were settled
 LABELS = {
     OURS: "Thompson sampling, told nothing",
     "told": "Thompson sampling, told the true rank",
@@ -32,7 +33,6 @@ class Bed:
     rounds: int = 10_000
     reward: str = "gaussian"
     usual: bool = True  # whether it is played without being named
-    seen: int = 0  # fresh worlds that were looked at before the defaults which play here were settled
 
     @cached_property
     def lines(self) -> dict[str, PolicyRecipe]:
@@ -71,13 +71,13 @@ BEDS: dict[str, Bed] = {
     for signal in (0.5, 0.8)
 } | {
     "bikes": Bed("bikes, all decided", OpenData("bikes"), 3),
-    "bikes-given": Bed("bikes, weekday and slot given", OpenData("bikes", _BIKES), 3, seen=1_000),
+    "bikes-given": Bed("bikes, weekday and slot given", OpenData("bikes", _BIKES), 3),
     "flights": Bed("flights, all decided", OpenData("flights"), 3),
     "campaign-main": Bed(
-        "clicks, rates 0.5-15 %, strong main effects", Campaign(*_OFTEN, main=True), 2, 100_000, "bernoulli", seen=2_000
+        "clicks, rates 0.5-15 %, strong main effects", Campaign(*_OFTEN, main=True), 2, 100_000, "bernoulli"
     ),
     "campaign-none": Bed(
-        "clicks, rates 0.2-6 %, no main effects", Campaign(*_RARE, main=False), 2, 100_000, "bernoulli", seen=2_000
+        "clicks, rates 0.2-6 %, no main effects", Campaign(*_RARE, main=False), 2, 100_000, "bernoulli"
     ),
     "full-rank": Bed("main effects and a residual per cell, of full rank", FullRank(), 3),
     "full-rank-long": Bed("the same, 200,000 rounds", FullRank(), 3, 200_000),
@@ -91,6 +91,6 @@ BEDS: dict[str, Bed] = {
 }
 
 
-def first_seed(bed: str, seed: int) -> int:
-    """Return the seed of a bed's first world, given that of the first fresh one: past those that were looked at."""
-    return seed + BEDS[bed].seen
+def first_seed(seed: int) -> int:
+    """Return the seed of the first world, given that of the first fresh one: past those that were looked at."""
+    return seed + SEEN

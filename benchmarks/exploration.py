@@ -45,7 +45,7 @@ def run(options: Options, folder: Path, jobs: int) -> Comparison:
         }
         for bed in choose(options)
     }
-    return beds.play(recipes, dict.fromkeys(recipes, options.seed), options, folder, jobs)
+    return beds.play(recipes, options.seed, options, folder, jobs)
 
 
 def section(comparison: Comparison, options: Options) -> Findings:

@@ -112,8 +112,15 @@ def test_the_same_again_says_what_was_kept(small):
     assert files(out) == before
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """The final regrets of a run that was not stopped."""
+    runs = tb.compare({"thompson": tb.PolicyRecipe("thompson")}, tb.PaperWorld(p=8), horizon=1500, replications=6).runs
+    return [run.final for run in runs]
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, tmp_path):
+def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, whole, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)
     wait_for(tmp_path, 2)
     if how == signal.SIGKILL:
@@ -135,8 +142,7 @@ def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, tmp_path):
     assert again.exit_code == 0, again.output
     assert f"{len(before)} of 6 runs kept" in again.stdout
     assert {name: files(tmp_path)[name] for name in before} == before
-    whole = tb.compare({"thompson": tb.PolicyRecipe("thompson")}, tb.PaperWorld(p=8), horizon=1500, replications=6)
-    assert [run.final for run in tb.Comparison.read(tmp_path).runs] == [run.final for run in whole.runs]
+    assert [run.final for run in tb.Comparison.read(tmp_path).runs] == whole
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -316,9 +316,9 @@ def test_a_told_reward_shows_in_the_next_look():
 
 @pytest.mark.parametrize(
     ("rank", "given", "used"),
-    [("auto", None, 0.6), (2, None, 1.0), ((2, 2), None, 1.0), ("auto", 0.9, 0.9), (2, 0.3, 0.3)],
+    [("auto", None, 1.0), (2, None, 1.0), ((2, 2), None, 1.0), ("auto", 0.9, 0.9), (2, 0.3, 0.3)],
 )
-def test_columns_decay_when_the_rank_is_automatic_unless_said_otherwise(rank, given, used):
+def test_columns_decay_when_it_is_asked_for(rank, given, used):
     policy = tb.TensorThompsonSampling((5, 4), rank, decay=given)
     tucker = [sampler.candidate for sampler in policy.oracle.samplers if sampler.candidate.structure == "tucker"]
     assert tucker[-1].decay == used

@@ -62,13 +62,13 @@ def test_new_shapes_and_a_share_of_the_others_are_redrawn(turn):
     h = np.append(before, np.ones(20))
     h[[3, 77, 310]] += 1.0
     weights = Weights(before.copy(), omega.copy(), turn)
-    found = weights.redraw(h, np.full(400, -1.0), rng).copy()
-    due = {3, 77, 310, *range(380, 400), *((turn + np.arange(256)) % 400).tolist()}
+    found = weights.redraw(h, np.full(400, -1.0), rng, least=64).copy()
+    due = {3, 77, 310, *range(380, 400), *((turn + np.arange(64)) % 400).tolist()}
     assert set(np.flatnonzero(found[:380] != omega).tolist()) == {c for c in due if c < 380}
     assert (found > 0).all()
-    assert weights.turn == (turn + 256) % 400
-    weights.redraw(h, np.full(400, -1.0), rng)
-    assert (weights.omega != found).sum() == 256
+    assert weights.turn == (turn + 64) % 400
+    weights.redraw(h, np.full(400, -1.0), rng, least=64)
+    assert (weights.omega != found).sum() == 64
 
 
 # Densities.

@@ -62,7 +62,10 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
         address: Annotated[
-            str | None, typer.Option(help="Of the Dask scheduler or Ray head; without it, one is started here.")
+            str | None,
+            typer.Option(
+                help="Of the Dask scheduler or Ray head; without it, the one in use or named outside, else one here."
+            ),
         ] = None,
         out: Annotated[
             Path, typer.Option(help="Folder for the results; a later command with the same one goes on from there.")

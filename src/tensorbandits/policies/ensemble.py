@@ -261,7 +261,7 @@ class TensorEnsembleSampling(ModelSampling):
     Parameters
     ----------
     shape, context, seed : as for every policy.
-    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: 3, or 2 in many modes.
+    rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: 3, or less in many modes.
     structure : ``"tucker"``, ``"affine"`` or ``"additive"``, as for :class:`TensorThompsonSampling`.
     reward : what a reward is: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``. With clicks and counts a
         model is a mode of the posterior, of sums that are perturbed by as much as such rewards vary.

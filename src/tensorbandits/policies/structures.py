@@ -25,11 +25,11 @@ from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tempering import RUNGS, Ladder
 from tensorbandits.tensor.tucker import Floats
 
-_AUTO = ((2, 1.0), (3, 0.6))  # ranks and decays that are tried side by side
-_AUTO_LARGE = ((1, 1.0),)  # where both make too large a core
+_AUTO = (2, 3)  # ranks that are tried side by side
+_AUTO_LARGE = (1,)  # where both make too large a core
 _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
-_PLENTY_RARE = 30.0  # the same of clicks and counts, which say too little to tell whether there are any
+_PLENTY_RARE = 50.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
@@ -87,8 +87,8 @@ def candidates(
     if not isinstance(rank, str):
         return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
     resolve_rank(rank, shape)  # refuses any other word
-    small = [one for one in _AUTO if math.prod(min(one[0] + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
-    found = [Candidate(kind, _columns(r, kind, shape), decay or own) for r, own in small or _AUTO_LARGE]
+    small = [r for r in _AUTO if math.prod(min(r + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
+    found = [Candidate(kind, _columns(r, kind, shape), decay or 1.0) for r in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
     if structure is None and len(shape) > 1 and 3 ** len(shape) <= _AUTO_CORE:
         later = Candidate("affine", _columns(2, "affine", shape), decay or 1.0)

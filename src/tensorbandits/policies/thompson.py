@@ -296,8 +296,8 @@ class TensorThompsonSampling(ModelSampling):
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
         there are 50 rewards per cell (of rare clicks, what says as much), when trying cells by themselves costs little
         beside what was played; then no cell stays ahead only because no tensor of low rank says better.
-    decay : prior size of each column of a factor relative to the one before it; 1 makes all columns alike. ``None``
-        is 1 for a given rank; ``"auto"`` has its own.
+    decay : prior size of each column of a factor relative to the one before it; 1, the default, makes all columns
+        alike.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
         have more than 500 entries, each of which changes little.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.

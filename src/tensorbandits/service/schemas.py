@@ -112,17 +112,36 @@ class CreateBandit(Changes):
     name: Name
     modes: Annotated[dict[Text, list[Label]], Field(min_length=1, max_length=20, description="Modes and their levels.")]
     context: list[Text] = Field(default=[], description="The modes that are given, not decided.")
-    policy: StrictStr = Field(default="thompson", examples=["thompson"])
-    reward: StrictStr | None = Field(default=None, examples=["bernoulli"])
-    rank: StrictStr | StrictInt | list[StrictInt] | None = Field(default=None, examples=["auto"])
-    structure: StrictStr | None = Field(default=None, examples=["tucker"])
+    policy: StrictStr = Field(default="thompson", description='"thompson" or "ensemble".', examples=["thompson"])
+    reward: StrictStr | None = Field(
+        default=None,
+        description='What a reward is: "gaussian" (any number), "bernoulli", "binomial" or "count".',
+        examples=["bernoulli"],
+    )
+    rank: StrictStr | StrictInt | list[StrictInt] | None = Field(
+        default=None, description='Of the tensor: "auto", a number, or one for each mode.', examples=["auto"]
+    )
+    structure: StrictStr | None = Field(
+        default=None, description='"tucker", "affine" or "additive"; without it, learned.', examples=["tucker"]
+    )
     settings: dict[Text, Any] = Field(default={}, description="Further arguments of the policy.", examples=[{}])
-    ring: StrictInt | None = Field(default=None, ge=1, le=1024)
-    adds: StrictBool | None = None
-    half_life: Duration | StrictFloat | None = Field(default=None, examples=["14 d"])
-    capacity: StrictInt | None = Field(default=None, ge=1, le=100_000_000)
-    remember: StrictInt | None = Field(default=None, ge=0, le=100_000_000)
-    rules: list[Rule] = []
+    ring: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="How many recent draws a decision is drawn from; probabilities are multiples of 1 / ring.",
+    )
+    adds: StrictBool | None = Field(default=None, description="Whether rewards of one decision may add up.")
+    half_life: Duration | StrictFloat | None = Field(
+        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
+    )
+    capacity: StrictInt | None = Field(
+        default=None, ge=1, le=100_000_000, description="Decisions that may wait at once; beyond, the oldest is closed."
+    )
+    remember: StrictInt | None = Field(
+        default=None, ge=0, le=100_000_000, description="Closed decisions that are kept, so that late rewards count."
+    )
+    rules: list[Rule] = Field(default=[], description="Which combinations may not be chosen, or alone may be.")
 
 
 class Ask(Body):

@@ -17,6 +17,7 @@ from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
 _SCALE = 1.0  # of log-odds in the prior: rates of a campaign differ by a factor of 3 or so
+_LEAST = 64  # variates that are redrawn in a sweep
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Clicks:
         self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
-        omega = self.weights.redraw(weight * ledger.counts, values, rng)
+        omega = self.weights.redraw(weight * ledger.counts, values, rng, least=_LEAST)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 

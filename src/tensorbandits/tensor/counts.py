@@ -22,6 +22,7 @@ from tensorbandits.tensor.likelihood import ENOUGH, ROUNDING, Observations, Unit
 from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
+_LEAST = 256  # variates that are redrawn in a sweep: with fewer, counts that are nearly Poisson settle too slowly
 _SCALE = 1.0  # of logarithms of means in the prior
 _SPREAD = 2.0  # scale of the Cauchy prior of log r, about 0
 _SMALLEST = 0.01  # dispersion
@@ -75,7 +76,7 @@ class Counts:
         # The law of a sum is e^(Y z) / (1 + e^z)^(Y + rN) in z = x - log r.
         r, log_r = self.dispersion, math.log(self.dispersion)
         N, Y = weight * ledger.counts, weight * ledger.totals
-        omega = self.weights.redraw(Y + r * N, values - log_r, rng)
+        omega = self.weights.redraw(Y + r * N, values - log_r, rng, least=_LEAST)
         target = (Y - r * N) / 2.0 + omega * log_r
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 

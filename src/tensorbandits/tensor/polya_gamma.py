@@ -17,7 +17,7 @@ from tensorbandits.checks import check_array, check_count
 from tensorbandits.tensor.tucker import Floats
 
 _FAR = 12.0  # a tilt beyond which the law is the inverse Gaussian one but for e^-12, and the package's draws go wrong
-_FEW, _SHARES = 256, 8  # cells whose variates are redrawn at least, and as a share of all
+_SHARES = 8  # of all cells, of which the variates of one are redrawn
 _SLIGHT = 0.01  # a shape below which the package draws nothing; the mean stands for what counts so little
 
 
@@ -33,9 +33,9 @@ class Weights:
     omega: Floats = field(default_factory=lambda: np.zeros(0))
     turn: int = 0
 
-    def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
-        """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,)."""
-        n, share = len(h), max(_FEW, len(h) // _SHARES)
+    def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator, *, least: int) -> Floats:
+        """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,); so many are redrawn at least."""
+        n, share = len(h), max(least, len(h) // _SHARES)
         if share < n:
             from tensorbandits.tensor._weight_kernels import due
 

@@ -1,8 +1,8 @@
 """Parallel tempering: a chain of the posterior, and hotter ones that find what it cannot reach.
 
 Row by row a chain cannot leave a mode of the posterior that play has made steep, however poor its fit. In the chain of
-rung ``k`` rewards count only ``beta_k`` times, from ``beta_0 = 1`` down to so little that about as many rewards are
-left as the tensor has numbers, and modes are shallow. Neighbours exchange their states with probability
+rung ``k`` rewards count only ``beta_k`` times as often as in it, from ``beta_0 = 1`` down to so little that about as
+many are left as the tensor has numbers, and modes are shallow. Neighbours exchange their states with probability
 ``min(1, exp((beta_i - beta_j) (l_j - l_i)))``, where ``l`` is the logarithm of the likelihood: that leaves the law of
 every rung alone, above all the posterior, which is the law of the first.
 """
