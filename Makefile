@@ -19,7 +19,7 @@ serve: $(STAMP)  ## serve decisions at http://127.0.0.1:8000, with a campaign wh
 test: export OPENBLAS_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP)  ## run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## check style, formatting, types and the direction of imports
 	$(BIN)/ruff check .
