@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbandits import codec
 from tensorbandits.checks import (
     LARGEST_REWARD,
-    MOST_REWARDS,
     Cell,
     check_array,
     check_at_least,
@@ -37,6 +36,7 @@ from tensorbandits.checks import (
 _DENSE_LIMIT = 10**8
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
+_MOST_IN_ALL = 1e18  # rewards of one cell
 _ROUNDING, _EPSILON = 1e-9, 1e-14  # of a sum of squares about a reward, and of a plain sum, in their own sizes
 _LOST = 1e-14  # share of a square that is lost when it is added and taken off again, for each reward
 _NEAR = 1e-3  # share of a sum of squares that matters
@@ -492,9 +492,9 @@ class Ledger:
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         N, Y, Q, E, a = sums
-        if not ((N > 0) & (N <= MOST_REWARDS) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
+        if not ((N > 0) & (N <= _MOST_IN_ALL) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
             raise ValueError(
-                f"a ledger's state has counts that are not above 0 and at most {MOST_REWARDS:g}, or sums of squares "
+                f"a ledger's state has counts that are not above 0 and at most {_MOST_IN_ALL:g}, or sums of squares "
                 "that are smaller than those of the means"
             )
         if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():

@@ -146,3 +146,10 @@ def test_a_parquet_file_keeps_its_types(tmp_path):
     table = pa.table({"a": [10, 9, 10, 9], "b": [True, False, False, True], "r": np.arange(4.0)})
     parquet.write_table(table, tmp_path / "log.parquet")
     assert read_log(tmp_path / "log.parquet", ["a", "b"], "r").levels == ((9, 10), (False, True))
+
+
+@pytest.mark.parametrize(("modes", "reward"), [([1, 2], "r"), (["a", "b"], 3), (None, "r")])
+def test_names_that_are_no_text_are_refused_in_words(modes, reward, tmp_path):
+    path = written(tmp_path, "a,b,r\n" + ROWS)
+    with pytest.raises((TypeError, ValueError), match=r"give|column"):
+        read_log(path, modes, reward)

@@ -7,6 +7,7 @@ import tensorbandits as tb
 from tensorbandits import Ledger
 from tensorbandits.policies.diagnosis import diagnose
 from tensorbandits.tensor.dealing import Rewards
+from tensorbandits.tensor.scores import structures
 
 
 def played(mean, reward, rounds=1_500, seed=0):
@@ -76,3 +77,29 @@ def test_counts_are_diagnosed_as_whole_numbers(dispersion, mean):
     np.testing.assert_allclose(again.dense()[1], ledger.dense()[1])
     found = diagnose(ledger, "count", max_rank=1)
     assert np.isfinite(list(found.scores.values())).all()
+
+
+def test_a_mode_of_one_level_and_narrow_modes_are_scored_as_a_policy_would_have_them():
+    rng = np.random.default_rng(0)
+    for shape in ((5, 1), (10, 2, 2)):
+        policy = tb.TensorThompsonSampling(shape, seed=0)
+        cells = rng.integers(shape, size=(300, len(shape)))
+        policy.tell_many(cells, cells[:, 0] + rng.standard_normal(300))
+        assert "affine 1" in policy.diagnose(max_rank=1).scores
+    assert [str(form) for form in structures((10, 2, 2))][-3:] == ["affine 1", "affine 2", "affine 3"]
+
+
+def test_faded_counts_that_are_next_to_nothing_are_too_few():
+    policy = tb.TensorThompsonSampling((5, 5), reward="count", seed=0)
+    policy.tell_many(np.argwhere(np.ones((5, 5))), np.ones(25))
+    policy.fade(0.4)
+    with pytest.raises(ValueError, match="rewards"):
+        policy.diagnose()
+
+
+def test_rewards_of_a_space_that_no_integer_counts_are_diagnosed():
+    rng = np.random.default_rng(0)
+    policy = tb.TensorThompsonSampling((1000,) * 7, rank=1, seed=0)
+    cells = rng.integers(1000, size=(40, 7))
+    policy.tell_many(cells, rng.standard_normal(40))
+    assert policy.diagnose(max_rank=1).scores["overall mean"] < 0

@@ -84,3 +84,14 @@ def test_what_three_modes_do_together_is_the_rest():
         fewer = fewer - (full.mean(axes, keepdims=True) - full.mean())
     pairs = sum(share[0] for modes, share in found.shares.items() if len(modes) == 2)
     assert (pairs + found.shares[()][0]) == pytest.approx((fewer**2).mean() / full.var())
+
+
+def test_bounds_that_so_few_draws_cannot_have_are_refused_as_those_of_intervals_are():
+    policy = tb.TensorThompsonSampling((3, 3), 2, draws=4, seed=0)
+    policy.tell((0, 0), 1.0)
+    for ask in (lambda: policy.explain(0.99), lambda: policy.interval([(0, 0)], 0.99)):
+        with pytest.raises(ValueError, match=r"level is 0\.99; 4 draws tell no more than 0\.6"):
+            ask()
+    enough = tb.TensorThompsonSampling((3, 3), 2, draws=19, seed=0)
+    enough.tell((0, 0), 1.0)
+    assert enough.interval([(0, 0)], 0.9).shape == (1, 2)

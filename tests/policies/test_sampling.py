@@ -8,7 +8,6 @@ from tests.plain.policies import plain
 from tests.plain.sweep import all_rows, objective, row_by_row
 
 import tensorbandits as tb
-from tensorbandits.policies.approximate import sampling_rank
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ensemble import Member
 from tensorbandits.policies.structures import candidates
@@ -126,7 +125,7 @@ def test_automatic_ranks_keep_the_core_small():
     assert ranks((15, 2, 15), "affine") == [(2, 1, 2), (3, 1, 3)]
     assert ranks((15, 1, 15), "additive") == [(1, 0, 1)]
     with pytest.raises(ValueError, match=r"core of 15625 entries.*lower the ranks"):
-        sampling_rank(5, (9,) * 6)
+        candidates(5, "tucker", (9,) * 6)
 
 
 @pytest.mark.parametrize(
@@ -493,3 +492,34 @@ def test_rewards_that_are_tiny_beyond_reason_are_refused_and_tiny_ones_learned(k
     mean[1, 2] = 1e-90
     tb.simulate(policy, tb.TensorEnvironment(mean, noise=1e-92, seed=0), 200)
     assert policy.best() == (1, 2)
+
+
+def test_new_levels_of_an_ensemble_are_drawn_like_the_others():
+    for settings in ({"prior_variance": 1.0}, {"prior_mean": 1.0}, {}):
+        policy = tb.TensorEnsembleSampling((50, 50), 2, seed=0, **settings)
+        policy.ask_many(30)
+        policy.grow(0, 50)
+        rows = [member.prior.tensor().factors[0] for member in policy.oracle.members.values()]
+        old, new = (np.sqrt(np.mean([U[part] ** 2 for U in rows])) for part in (slice(50), slice(50, 100)))
+        assert 0.5 < new / old < 1.5
+
+
+def test_prior_means_are_the_policys_own():
+    means = [np.zeros((4, 1)), np.zeros((4, 1))]
+    policies = [
+        tb.TensorEnsembleSampling((4, 4), 1, seed=0, prior_mean=given) for given in (means, np.zeros((2, 4, 1)))
+    ]
+    means[0][0] = 100.0
+    assert policies[0].ask_many(10) == policies[1].ask_many(10)
+    for settings in ({"prior_mean": 1e200}, {"prior_variance": 1e-322}):
+        with pytest.raises(ValueError, match=r"prior_\w+ is"):
+            tb.TensorEnsembleSampling((4, 4), 1, **settings)
+
+
+def test_more_clicks_than_a_float_counts_one_by_one_are_learned_and_saved():
+    policy = tb.TensorThompsonSampling((2, 2), 1, reward="binomial", seed=0)
+    for _ in range(30):
+        policy.tell((0, 0), 1e15, trials=1e15)
+    policy.ask()
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    assert again.estimate([(0, 0)])[0] > 0.9

@@ -277,3 +277,33 @@ def test_words_are_words(name):
     for wrong in (np.array(["gaussian"]), np.array(["affine", "tucker"]), 3):
         with pytest.raises(ValueError, match=f"{name} is"):
             make(**{name: wrong})
+
+
+def test_what_is_corrected_is_learned_also_when_there_are_many_rewards():
+    """Decisions between sweeps recall earlier draws, but not for ever those from before a correction."""
+    rng = np.random.default_rng(0)
+    policy = tb.TensorThompsonSampling((4, 4), 1, seed=0, residual=False)
+    ledger = tb.Ledger((4, 4))
+    ledger.add(rng.integers(4, size=(20_000, 2)), 0.1 * rng.standard_normal(20_000))
+    policy.tell_ledger(ledger)
+    policy.tell_many([(2, 3)] * 200, [50.0] * 200)
+    assert {policy.ask() for _ in range(20)} == {(2, 3)}
+    for _ in range(200):
+        policy.correct((2, 3), 50.0, -50.0)
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    assert [again.ask() for _ in range(20)] == [policy.ask() for _ in range(20)]
+    assert (2, 3) not in {policy.ask() for _ in range(50)}
+
+
+def test_an_affine_core_that_is_slow_is_warned_of_like_any_other():
+    with pytest.warns(UserWarning, match="729 entries"):
+        tb.TensorThompsonSampling((12, 12, 12), 8, structure="affine")
+
+
+def test_a_decay_that_leaves_no_columns_is_refused():
+    with pytest.raises(ValueError, match=r"decay is 1e-100; it must be from 0\.001 to 1"):
+        tb.TensorThompsonSampling((5, 5), 3, decay=1e-100)
+
+
+def test_a_rank_that_is_an_array_is_shown():
+    assert "rank=array([2, 2])" in repr(tb.TensorThompsonSampling((3, 3), np.array([2, 2])))

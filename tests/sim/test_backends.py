@@ -114,11 +114,16 @@ tb.compare(policies, worlds, horizon=150, replications=2, folder={str(tmp_path)!
     assert {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.parquet")} == reference
 
 
-class Slow:
-    """An environment that takes its time, the longer the lower its number."""
+class Waiting:
+    """Worlds of which the first is there only when a file is."""
+
+    def __init__(self, file):
+        self.file = file
 
     def __call__(self, seed):
-        time.sleep(1.5 if seed == 0 else 0.0)
+        end = time.monotonic() + 300.0
+        while seed == 0 and not self.file.exists() and time.monotonic() < end:
+            time.sleep(0.01)
         return tb.TensorEnvironment(np.eye(2), seed=seed)
 
 
@@ -140,8 +145,12 @@ def where(backend, request):
 
 
 @pytest.mark.parametrize("backend", ["local", "dask", "ray"])
-def test_each_result_comes_as_it_is_ready(backend, request):
-    order = [run.replication for run in backends.run_jobs(jobs(Slow()), where(backend, request))]
+def test_each_result_comes_as_it_is_ready(backend, request, tmp_path):
+    """The first job waits for a file that is written when another job's result has come."""
+    file, order = tmp_path / "one came", []
+    for run in backends.run_jobs(jobs(Waiting(file)), where(backend, request)):
+        order.append(run.replication)
+        file.touch()
     assert order[0] > 0
     assert sorted(order) == [0, 1, 2, 3]
 
@@ -172,19 +181,19 @@ def test_the_death_of_a_worker_is_an_error_and_no_hang(backend, request):
 def test_an_address_where_nobody_answers_is_named(monkeypatch):
     monkeypatch.setattr(backends, "_PATIENCE", 1)
     with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
-        list(backends.run_jobs(jobs(Slow()), Where(backend="dask", address="tcp://127.0.0.1:9")))
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend="dask", address="tcp://127.0.0.1:9")))
 
 
 def test_a_second_ray_cluster_is_refused(ray_cluster):
     with pytest.raises(ValueError, match=r"already connected.*ray\.shutdown"):
-        list(backends.run_jobs(jobs(Slow()), Where(backend="ray", address="10.0.0.1:6379")))
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend="ray", address="10.0.0.1:6379")))
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_a_missing_package_is_named_with_its_extra(backend, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed" if backend == "dask" else "ray", None)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'tensorbandits\[{backend}\]'"):
-        list(backends.run_jobs(jobs(Slow()), Where(backend=backend)))
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend=backend)))
 
 
 def test_a_wrong_backend_or_an_address_without_one_is_refused():

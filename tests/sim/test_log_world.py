@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tensorbandits as tb
 from tensorbandits.data import from_log
 from tensorbandits.sim import World
+from tensorbandits.sim.log_world import Pool
 
 pa = pytest.importorskip("pyarrow")
 
@@ -274,3 +275,10 @@ def test_an_environment_of_a_log_says_that_its_rewards_are_those_of_a_log():
 def test_only_logs_make_worlds():
     with pytest.raises(TypeError, match="the log is a ndarray; give one that from_log has read"):
         World.of(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(("values", "mean", "found"), [([1.0, 2.0, 5.0], 6.0, 5.0), ([0.1, 0.7, 1.3], -2.0, 0.1)])
+def test_no_mean_of_a_pool_lies_beyond_all_rewards(values, mean, found):
+    pool = Pool.of(np.array(values), np.full(3, 700), np.array([mean, np.mean(values)]))
+    np.testing.assert_allclose(pool.means(), [found, np.mean(values)], rtol=1e-9)
+    assert {pool.draw(uniform, (0,)) for uniform in (0.0, 0.5, 0.999)} == {found}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logit
 
 from tensorbandits import Ledger
 from tensorbandits.tensor.clicks import Clicks
@@ -112,11 +113,13 @@ def test_the_squares_within_cells_are_as_large_as_the_density_expects():
     assert grid[int(np.argmax(squares_only))] == pytest.approx(r, rel=0.08)
 
 
-@pytest.mark.parametrize("reward", ["gaussian", "bernoulli", "binomial", "count"])
-def test_values_and_rewards_are_maps_and_their_inverses(reward):
+@pytest.mark.parametrize(
+    ("reward", "values"), [("gaussian", np.asarray), ("bernoulli", logit), ("binomial", logit), ("count", np.log)]
+)
+def test_values_are_mapped_to_mean_rewards(reward, values):
     likelihood = likelihood_of(reward)
     rewards = np.array([1e-6, 0.2, 0.5, 0.999])
-    np.testing.assert_allclose(likelihood.rewards(likelihood.values(rewards)), rewards)
+    np.testing.assert_allclose(likelihood.rewards(values(rewards)), rewards)
     assert np.isfinite(likelihood.rewards(np.array([-1e4, 1e4]))).all()
     again = likelihood.restored(likelihood.state())
     assert again == likelihood

@@ -93,7 +93,9 @@ def parse_modes(modes: Sequence[str], schema: Schema, least: int = 2) -> tuple[M
     if not is_sequence(modes) or not all(isinstance(name, str) for name in modes):
         raise TypeError(f"modes is {modes!r}; give a list of column names, for example ['station', 'time:weekday']")
     if len(modes) < least:
-        raise ValueError(f"modes is {list(modes)}; give at least 2, as a cell combines the levels of several modes")
+        raise ValueError(
+            f"modes is {list(modes)}; give at least {least}, as a cell combines the levels of several modes"
+        )
     for name in modes:
         if list(modes).count(name) > 1:
             raise ValueError(f"mode {name!r} is given twice; name each mode once")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tensorbandits.checks import check_installed
+from tensorbandits.checks import check_installed, is_sequence
 from tensorbandits.data.columns import parse_modes
 from tensorbandits.data.log import Log, from_log
 
@@ -63,7 +63,7 @@ def _open_csv(place: Path, name: str, modes: Sequence[str], reward: str, others:
     import narwhals as nw
 
     found = duckdb.read_csv(name, **_CSV)
-    _check_names(place, _header(place, len(found.columns)), [*modes, reward, *others])
+    _check_names(place, _header(place, len(found.columns)), [*(modes if is_sequence(modes) else ()), reward, *others])
     schema = nw.from_native(found).collect_schema()
     types = {
         mode.column: "VARCHAR"
@@ -107,9 +107,9 @@ def _parted(line: str, sign: str) -> list[str]:
         return []
 
 
-def _check_names(place: Path, header: Sequence[str], wanted: Sequence[str | None]) -> None:
+def _check_names(place: Path, header: Sequence[str], wanted: Sequence[Any]) -> None:
     """Refuse to take one of several columns whose names are the same but for case, as DuckDB renames them."""
-    for name in filter(None, wanted):
+    for name in (name for name in wanted if isinstance(name, str)):
         twins = [other for other in header if other.lower() in (name.lower(), name.lower().rpartition(":")[0])]
         if len(twins) > 1 and twins[0]:
             raise ValueError(f"{place} has the columns {twins}, which differ at most by case; rename all but one")

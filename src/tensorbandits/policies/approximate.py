@@ -46,6 +46,7 @@ SLOW_CORE = 512  # with more entries of the core a decision takes more than a te
 _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
 _SETTLING = 20  # draws that are thrown away where the sampler moves slowly
+_ROUNDING = 1e-9
 _MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
 
 
@@ -127,12 +128,13 @@ class ApproximateThompsonSampling(Policy):
 
         While another thread learns there are none, unless one waits for it.
         """
+        more = check_count(count, "count") - 1
         if not self._turns.begin(wait=wait):
             return []
         try:
             self._learn()
             assert self._draw is not None
-            return [self._draw, *self._more(check_count(count, "count") - 1)]
+            return [self._draw, *self._more(more)]
         finally:
             self._turns.end()
 
@@ -218,11 +220,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _interval(self, cells: NDArray[np.int64], level: float) -> Floats:
         draws = self._posterior_draws()
-        if (len(draws) + 1) * (1.0 - level) < 2.0:
-            raise ValueError(
-                f"level is {level:g}; {len(draws)} draws tell no more than {1 - 2 / (len(draws) + 1):.3g}: lower it, "
-                f"or make the policy with {math.ceil(2.0 / (1.0 - level))} draws or members"
-            )
+        _check_told(level, len(draws))
         rewards = np.array([self._mean_rewards(draw, cells) for draw in draws])
         # Of n draws and the truth, if all are drawn alike, each is the k-th smallest with the same probability.
         bounds = np.quantile(rewards, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
@@ -235,6 +233,11 @@ class ApproximateThompsonSampling(Policy):
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         """The mean rewards of cells (n, d) in a draw, shape (n,)."""
         return draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
+
+    def _aside(self) -> np.random.Generator:
+        """A generator with a stream of its own, which leaves the policy's where it is."""
+        source: Any = self._rng.bit_generator
+        return np.random.Generator(source.jumped())
 
     def _posterior_draws(self) -> list[Draw]:
         """Draws given the ledger as it is, made on copies so that neither oracle nor generator moves."""
@@ -249,8 +252,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         """Draws of a stream of their own: the draw that will be served is one of many, and must not be among them."""
-        source: Any = self._rng.bit_generator
-        rng = np.random.Generator(source.jumped())
+        rng = self._aside()
         return [self._checked(oracle(self._ledger, rng)) for _ in range(self.draws)]
 
     def _checked(self, draw: Draw) -> Draw:
@@ -265,12 +267,21 @@ class ApproximateThompsonSampling(Policy):
 
     def _state(self) -> dict[str, Any]:
         state = getattr(self.oracle, "state", None)
-        return {"oracle": state()} if state else {}
+        return {"oracle": state()} if callable(state) else {}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         restore = getattr(self.oracle, "restore", None)
-        if restore:
+        if callable(restore) and "oracle" in state:
             restore(state["oracle"])
+
+
+def _check_told(level: float, draws: int) -> None:
+    """Refuse a probability that bounds from so few draws cannot have."""
+    if (draws + 1) * (1.0 - level) < 2.0 - _ROUNDING:
+        raise ValueError(
+            f"level is {level:g}; {draws} draws tell no more than {1 - 2 / (draws + 1):.3g}: lower it, or make the "
+            f"policy with {math.ceil(2.0 / (1.0 - level) - 1.0 - _ROUNDING)} draws or members"
+        )
 
 
 def best_of(draw: Draw, query: Query) -> Cell:
@@ -281,19 +292,16 @@ def best_of(draw: Draw, query: Query) -> Cell:
     return best_cell(draw, fixed, query.allowed)
 
 
-def sampling_rank(rank: Rank, shape: Cell) -> Cell:
-    """Return the rank a sampler works with, and warn of one that makes it slow."""
-    ranks = resolve_rank(rank, shape)
-    assert ranks is not None
+def check_core(ranks: Cell) -> None:
+    """Refuse ranks, constant columns included, whose core is too large, and warn of one that makes a sampler slow."""
     if (why := core_refusal(ranks)) is not None:
         raise ValueError(why)
     if (entries := math.prod(ranks)) > SLOW_CORE:
         warnings.warn(
             f"rank {ranks} makes a core of {entries} entries, for which each sweep solves: a decision will take about "
             f"{_CORE_SECONDS * entries**3:.2g} s; lower the ranks if that is too long",
-            stacklevel=4,
+            stacklevel=6,
         )
-    return ranks
 
 
 def core_refusal(ranks: Cell) -> str | None:
@@ -346,13 +354,15 @@ class ModelSampling(ApproximateThompsonSampling):
     def explain(self, level: float = 0.9) -> Explanation:
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
 
-        ``level`` is the probability that a number lies between its bounds. Nothing is changed.
+        ``level`` is the probability that a number lies between its bounds. Nothing is changed. It is about the tensor:
+        what single cells deviate from it by, once there are many rewards, is left out.
         """
         from tensorbandits.policies.explanation import explain
 
         share = check_probability(level, "level")
         with self._turns.still():
             draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Model)]
+            _check_told(share, len(draws))
             own = self._own_shares()
         likelihood = self.oracle.likelihood
         return explain(draws, share, likelihood.rewards, own, likelihood.typical)
@@ -403,8 +413,7 @@ class ModelSampling(ApproximateThompsonSampling):
         return [first, *(Choice(best_of(model, query)) for query, model in zip(queries[1:], models, strict=True))]
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
-        source: Any = self._rng.bit_generator
-        rng = np.random.Generator(source.jumped())
+        rng = self._aside()
         ours: Any = oracle
         steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), _MOST_STEPS)
         draws: list[Draw] = []

@@ -162,7 +162,7 @@ class Policy(ABC):
         """Let what was observed so far count less; the ledger did so already."""
 
     def _grow(self, shape: Cell) -> None:
-        """Follow modes that gain levels; ``self.shape`` is still the old one, the ledger's the new one."""
+        """Follow modes that gain levels; ``self.shape`` and the ledger's are still the old ones."""
         raise ValueError(
             f"{type(self).__name__} cannot follow a mode that gains levels; make a new policy of shape {shape} and "
             "give it what was learned with tell_ledger"
@@ -498,7 +498,8 @@ class Policy(ABC):
 
     def __repr__(self) -> str:
         given = {name: getattr(self, name, None) for name in ("rank", "context", "horizon")}
-        words = "".join(f", {name}={value!r}" for name, value in given.items() if value not in (None, ()))
+        said = {name: value for name, value in given.items() if value is not None and np.size(value)}
+        words = "".join(f", {name}={value!r}" for name, value in said.items())
         return f"{type(self).__name__}({self.shape}{words}; {self._ledger.rounds:g} rewards)"
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorbandits.checks import (
+    LARGEST_REWARD,
+    SMALLEST_REWARD,
     Cell,
     Rank,
     check_array,
@@ -98,7 +100,6 @@ class EnsembleOracle:
         self._priors = policy.prior_variance, policy.prior_mean
         self._size(shape, rank)
         self.members: dict[int, Member] = {}
-        self._last: Model | None = None
 
     def _size(self, shape: Cell, rank: Cell) -> None:
         self.shape, self.rank = shape, rank
@@ -125,12 +126,10 @@ class EnsembleOracle:
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the member's model itself."""
-        self._last = self.update(int(rng.integers(self.size)), ledger, rng)
-        return self._last
+        return self.update(int(rng.integers(self.size)), ledger, rng)
 
-    def model(self) -> Model | None:
-        """Return the model of the last draw."""
-        return self._last
+    def model(self) -> None:
+        """Return nothing: members have levels of their own, and none of them is the last draw when a mode grows."""
 
     def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
         """Draw the rows of new levels from each member's prior; where the rank is another one, all start afresh."""
@@ -146,11 +145,13 @@ class EnsembleOracle:
         for member in self.members.values():
             member.grow(
                 [
-                    self._with_ones(mean[size:] + math.sqrt(variance) * rng.standard_normal(mean[size:].shape))
+                    self._with_ones(
+                        (mean[size:] + math.sqrt(variance) * rng.standard_normal(mean[size:].shape))
+                        / np.sqrt((mean**2 + variance).sum(axis=0))  # as columns are normalised
+                    )
                     for mean, variance, size in zip(self.prior_mean, self.prior_variance, before, strict=True)
                 ]
             )
-        self._last = None
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
         """Yield ``count`` further members given the same ledger; one that is up to date already costs nothing."""
@@ -249,7 +250,6 @@ class EnsembleOracle:
             )
             for index, member in state.items()
         }
-        self._last = None
 
 
 class TensorEnsembleSampling(ModelSampling):
@@ -316,7 +316,7 @@ class TensorEnsembleSampling(ModelSampling):
                 )
         self.perturbation = perturbation
         self.noise = check_noise(noise)
-        self.prior_mean, self.prior_variance = prior_mean, prior_variance
+        self.prior_mean, self.prior_variance = copy.deepcopy(prior_mean), prior_variance
         self.core_ridge = check_positive(core_ridge, "core_ridge")
         self.scale_free, self.intercept = bool(scale_free), bool(intercept)
         self.sweeps = check_count(sweeps, "sweeps")
@@ -350,8 +350,7 @@ class TensorEnsembleSampling(ModelSampling):
         assert isinstance(oracle, EnsembleOracle)
         served = copy.deepcopy(self._rng)
         index = int(served.integers(self.ensemble_size))
-        source: Any = self._rng.bit_generator
-        others = np.random.Generator(source.jumped())
+        others = self._aside()
         return [
             oracle.update(member, self._ledger, served if member == index else others).copy()
             for member in range(self.ensemble_size)
@@ -374,24 +373,27 @@ def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[flo
         raise ValueError(
             f"prior_variance has {len(values)} entries for {len(shape)} modes; give a number, or one per mode"
         )
-    return [check_positive(value, "prior_variance") for value in values]
+    found = [check_positive(value, "prior_variance") for value in values]
+    if not all(SMALLEST_REWARD <= value <= LARGEST_REWARD for value in found):
+        raise ValueError(f"prior_variance is {variance!r}; sizes from 1e-100 to 1e100 are allowed")
+    return found
 
 
 def _prior_means(means: float | Sequence[ArrayLike], shape: Cell, rank: Cell) -> list[Floats]:
     wanted = list(zip(shape, rank, strict=True))
     if isinstance(means, Real):
-        if not is_finite(means):
+        if not is_finite(means) or abs(float(means)) > LARGEST_REWARD:
             raise ValueError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
         return [np.full(size, float(means)) for size in wanted]
     if not is_sequence(means):
         raise TypeError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
     try:
-        arrays = [np.asarray(mean, dtype=np.float64) for mean in means]
+        arrays = [np.array(mean, dtype=np.float64) for mean in means]
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}"
         ) from None
-    if [mean.shape for mean in arrays] != wanted or not all(np.isfinite(mean).all() for mean in arrays):
+    if [mean.shape for mean in arrays] != wanted or not all((np.abs(mean) <= LARGEST_REWARD).all() for mean in arrays):
         raise ValueError(
             f"prior_mean has arrays of shapes {[mean.shape for mean in arrays]}; "
             f"give a number, or finite arrays of shapes {wanted}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorbandits.checks import Cell, Rank, check_array, check_count, resolve_rank
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import core_refusal, sampling_rank
+from tensorbandits.policies.approximate import check_core
 from tensorbandits.tensor.gibbs import Chain, Structure
 from tensorbandits.tensor.likelihood import Likelihood, Units
 from tensorbandits.tensor.residual import Residual
@@ -99,15 +99,13 @@ def candidates(
 
 def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
     """Return the free columns of each mode; an affine factor has one more, so that one fewer makes sense."""
-    if structure == "tucker":
-        return sampling_rank(rank, shape)
     most = tuple(size - 1 for size in shape)
-    if isinstance(rank, (int, np.integer)) and not isinstance(rank, bool) and rank >= 1:
-        ranks: Cell = tuple(min(int(rank), size) for size in most)
+    if structure != "tucker" and isinstance(rank, (int, np.integer)) and not isinstance(rank, bool) and rank >= 1:
+        ranks: Cell | None = tuple(min(int(rank), size) for size in most)
     else:
-        resolved = resolve_rank(rank, shape)
-        assert resolved is not None
-        ranks = resolved
+        ranks = resolve_rank(rank, shape)
+    assert ranks is not None
+    if structure != "tucker":
         for mode, (r, size) in enumerate(zip(ranks, most, strict=True)):
             if r > max(size, 1):
                 raise ValueError(
@@ -115,8 +113,7 @@ def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
                     f"{max(size, 1)}"
                 )
         ranks = tuple(min(r, size) for r, size in zip(ranks, most, strict=True))
-    if (why := core_refusal(tuple(r + 1 for r in ranks))) is not None:
-        raise ValueError(why)
+    check_core(tuple(r + (structure != "tucker") for r in ranks))
     return ranks
 
 

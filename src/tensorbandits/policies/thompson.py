@@ -44,6 +44,7 @@ _DRAWS = 8  # over which shares of rewards are averaged
 _MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
+_SMALLEST_DECAY = 1e-3
 _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
 
 
@@ -67,6 +68,7 @@ class GibbsOracle:
         self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
         self.log_faded = 0.0  # and how much had faded then
+        self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
         self._anew = False  # whether every draw is a new one
 
@@ -96,7 +98,7 @@ class GibbsOracle:
         """
         if not self._judges:
             return
-        variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
+        variance = self._variance_at(cell)
         new = self._news(cell, count, ledger)
         for sampler in self.samplers:
             sampler.score *= (1.0 - _FORGET) ** (new * count)
@@ -105,9 +107,10 @@ class GibbsOracle:
 
     def correct(self, cell: Cell, old: float, new: float, ledger: Ledger, weight: float = 1.0) -> None:
         """Score the structures by another reward than they were scored by, as their draws predict both now."""
+        self.corrected += weight
         if not self._judges:
             return
-        variance = max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
+        variance = self._variance_at(cell)
         share = weight * self._news(cell, 1.0, ledger)
         for sampler in self.samplers:
             before, after = (sampler.log_score(cell, 1.0, reward, variance) for reward in (old, new))
@@ -126,6 +129,10 @@ class GibbsOracle:
         """Whether there are structures to choose from, and draws of all that are more than mostly the prior's."""
         several = len(self.samplers) > 1 and all(sampler.draws for sampler in self.samplers)
         return several and self.seen >= _UNKNOWNS * self.samplers[0].numbers
+
+    def _variance_at(self, cell: Cell) -> float:
+        """The largest variance of a reward that a structure believes in."""
+        return max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
 
     def _news(self, cell: Cell, count: float, ledger: Ledger) -> float:
         """What of each of the last rewards of a cell, which the ledger has, is news."""
@@ -148,13 +155,13 @@ class GibbsOracle:
         received, chances = ledger.received, self.chances
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
         much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
-        news = max(received - self.seen, lost if much else 0.0)
-        if received > _MANY * self.seen or much:
+        news = max(received - self.seen + self.corrected, lost if much else 0.0)
+        share = 1.0 if self._anew else max(self.worth, ledger.rounds / _SETTLED)  # rewards that are worth a sweep
+        if received > _MANY * self.seen or much or news > RECENT * share:
             for sampler in self.samplers:
                 sampler.forget()
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
-        share = 1.0 if self._anew else max(self.worth, ledger.rounds / _SETTLED)  # rewards that are worth a sweep
         known = received > 0.0 and max(news, lost) < share and share > 1.0 and playing.draws >= RECENT
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if known and not (playing.deviates and rng.random() * share < 1.0):
@@ -179,7 +186,7 @@ class GibbsOracle:
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
         if received > self.seen:
             playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), self._weight(playing, ledger))
-        self.seen, self.log_faded = received, ledger.log_faded
+        self.seen, self.log_faded, self.corrected = received, ledger.log_faded, 0.0
         return playing.model(ledger)
 
     def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
@@ -254,13 +261,15 @@ class GibbsOracle:
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
         samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
-        numbers = {"seen": self.seen, "log_faded": self.log_faded, "playing": self.playing, "worth": self.worth}
+        names = ("seen", "log_faded", "corrected", "playing", "worth")
+        numbers = {name: getattr(self, name) for name in names}
         return numbers | {"samplers": samplers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         self.seen = check_array(state["seen"], "seen", ()).item()
         self.log_faded = check_array(state.get("log_faded", 0.0), "log_faded", ()).item()
+        self.corrected = check_array(state.get("corrected", 0.0), "corrected", ()).item()
         worth = check_array(state.get("worth", 1.0), "worth", ()).item()  # states did not always have it
         self.worth = check_positive(worth, "what a normal reward is worth")
         self.playing = check_level(state["playing"], len(self.samplers), "the structure that drew last")
@@ -341,8 +350,8 @@ class TensorThompsonSampling(ModelSampling):
             raise TypeError(f"residual is {residual!r}; give True, False, or None for when there are many rewards")
         self.residual = residual
         self.decay = None if decay is None else check_positive(decay, "decay")
-        if decay is not None and decay > 1:
-            raise ValueError(f"decay is {decay}; it must be above 0 and at most 1 (1: all columns alike)")
+        if decay is not None and not _SMALLEST_DECAY <= decay <= 1:
+            raise ValueError(f"decay is {decay}; it must be from {_SMALLEST_DECAY:g} to 1 (1: all columns alike)")
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes, likelihood = check_shape(shape), likelihood_of(reward, noise=self.noise)
@@ -375,8 +384,7 @@ class TensorThompsonSampling(ModelSampling):
         self.oracle.grow(shape, self._candidates(shape), self._rng)
 
     def _own_shares(self) -> list[Floats] | None:
-        source: Any = self._rng.bit_generator
-        rng, oracle = np.random.Generator(source.jumped()), self.oracle
+        rng, oracle = self._aside(), self.oracle
         if oracle.model() is None:  # nothing was decided yet
             oracle = copy.deepcopy(oracle)
             oracle.advance(self._ledger, rng)

@@ -53,7 +53,7 @@ class Pool(NamedTuple):
         cumulative = np.cumsum(number)
         pool = cls(distinct, cumulative, np.zeros_like(mean), np.full_like(mean, cumulative[-1]))
         total, above = float(cumulative[-1]), mean >= pool.means()
-        low, high = np.zeros_like(mean), np.full_like(mean, total)
+        low, high = np.zeros_like(mean), np.full_like(mean, total - 1.0)  # one reward is left at least
         for _ in range(_HALVINGS):  # how many rewards of the far end are left out
             out = (low + high) / 2
             tried = pool._replace(start=np.where(above, out, 0.0), end=np.where(above, total, total - out))

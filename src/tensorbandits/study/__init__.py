@@ -67,6 +67,8 @@ def study(
     start = time.perf_counter()
     check_count(rounds, "rounds")
     most = check_count(replications, "replications")
+    if rank is not None:
+        check_count(rank, "rank")
     place = Where.chosen(where, n_jobs, backend, address)
     plain, shifted = (
         World.of(log, context, min_count=min_count, shrinkage=shrinkage, standardise=standardise)
@@ -74,7 +76,7 @@ def study(
     )
     lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
     facts = profile(log, rewards=max(rounds, REWARDS), seed=seed)
-    told = facts.suggested_rank if rank is None else check_count(rank, "rank")
+    told = facts.suggested_rank if rank is None else rank
     structure = facts.suggested.kind if rank is None else "tucker"
     playing, refused = lineup(shifted, told, rounds, policies, facts.kind, structure)
     play = Play(rounds, most, seed, Path(folder) / "results", place, progress)

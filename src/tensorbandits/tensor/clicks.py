@@ -17,6 +17,7 @@ from tensorbandits.tensor.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
 _SCALE = 1.0  # of log-odds in the prior: rates of a campaign differ by a factor of 3 or so
+_LARGEST_RATE = 1.0 - 1e-15  # below 1, so that its log-odds are finite
 _LEAST = 64  # variates that are redrawn in a sweep
 
 
@@ -103,10 +104,6 @@ class Clicks:
         """Return the rates."""
         return np.asarray(expit(values))
 
-    def values(self, rewards: Floats) -> Floats:
-        """Return the log-odds of rates."""
-        return np.asarray(logit(rewards))
-
     def typical(self, rewards: Floats) -> Floats:
         """Return the mean of the draws."""
         return np.asarray(rewards.mean(axis=0))
@@ -135,6 +132,8 @@ class Clicks:
 
 def _shrunk_rates(ledger: Ledger) -> Floats:
     """Return the rate of each observed cell, to which a click or its lack at the pooled rate is added."""
-    pooled = (ledger.totals.sum() + 0.5) / (ledger.rounds + 1.0)
-    trials = 1.0 / min(pooled, 1.0 - pooled)
-    return np.asarray((ledger.totals + trials * pooled) / (ledger.counts + trials))
+    clicks = ledger.totals.sum()
+    pooled = (clicks + 0.5) / (ledger.rounds + 1.0)
+    trials = (ledger.rounds + 1.0) / (min(clicks, max(ledger.rounds - clicks, 0.0)) + 0.5)
+    rates = (ledger.totals + trials * pooled) / (ledger.counts + trials)
+    return np.asarray(np.minimum(rates, _LARGEST_RATE))

@@ -38,8 +38,8 @@ class Counts:
     """Negative binomial rewards with one dispersion, which is learned.
 
     >>> ledger = Ledger((2,)); ledger.add([(0,), (0,), (1,)], [3.0, 5.0, 0.0])
-    >>> Counts().rewards(np.log([4.0, 1.0])).round(6).tolist(), Counts().values(np.array([1.0])).tolist()
-    ([4.0, 1.0], [0.0])
+    >>> Counts().rewards(np.log([4.0, 1.0])).round(6).tolist()
+    [4.0, 1.0]
     """
 
     dispersion: float = 1.0
@@ -138,10 +138,6 @@ class Counts:
     def rewards(self, values: Floats) -> Floats:
         """Return the means."""
         return np.asarray(np.exp(np.minimum(values, _HIGHEST)))
-
-    def values(self, rewards: Floats) -> Floats:
-        """Return the logarithms of means."""
-        return np.asarray(np.log(rewards))
 
     def typical(self, rewards: Floats) -> Floats:
         """Return the median of the draws: where little is known their mean is that of the largest alone."""

@@ -13,6 +13,7 @@ from tensorbandits.tensor.counts import estimate_dispersion
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _MOST_DRAWN = 10**9  # rewards that NumPy draws from without replacement
+_MOST_IN_ALL = 2**62  # whole numbers of a cell, added up
 _STAND_INS = 32  # distinct values that stand for the rewards of one cell
 
 
@@ -50,7 +51,7 @@ class Rewards(NamedTuple):
             counts = np.column_stack([N - ones, ones]).ravel()
             cells, values = np.repeat(cells, 2, axis=0), np.tile([0.0, 1.0], len(N))
         elif whole_numbers:
-            sums = np.rint(totals * N / ledger.counts[order]).astype(np.int64)
+            sums = np.minimum(np.rint(totals * N / ledger.counts[order]), _MOST_IN_ALL).astype(np.int64)
             at, values, counts = _with_sums(sums, N, estimate_dispersion(ledger), rng)
             cells = cells[at]
         else:
@@ -119,6 +120,8 @@ def _with_sums(sums: Ints, numbers: Ints, dispersion: float, rng: np.random.Gene
         each, more = np.divmod(rng.multinomial(total, shares / shares.sum()), sizes)
         for values, counts in ((each, sizes - more), (each + 1, more)):
             parts.append((np.full(groups, at), values.astype(np.float64), counts))
+    if not parts:
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
     found = [np.concatenate(part) for part in zip(*parts, strict=True)]
     return found[0], found[1], found[2]
 

@@ -1,8 +1,8 @@
 """What rewards say of the mean tensor: a likelihood turns a ledger into what a sweep is fitted to.
 
 A sweep knows only *observations*: per observed cell a precision and a target. A likelihood makes them from a ledger and
-the present draw, redraws its own parameters, and maps the values of the tensor to mean rewards and back. With Gaussian
-rewards the precision of a cell is its count over the noise variance, its target the mean of its rewards, and both
+the present draw, redraws its own parameters, and maps the values of the tensor to mean rewards. With Gaussian rewards
+the precision of a cell is its count, in units of that of a single reward, its target the sum of its rewards, and both
 scales are the same.
 """
 
@@ -197,10 +197,6 @@ class Likelihood(Protocol):
         """Return the mean rewards that belong to values of the tensor."""
         ...
 
-    def values(self, rewards: Floats) -> Floats:
-        """Return the values of the tensor that belong to mean rewards."""
-        ...
-
     def typical(self, rewards: Floats) -> Floats:
         """Return what is believed of mean rewards, given draws of them along the first axis."""
         ...
@@ -296,10 +292,6 @@ class Gaussian:
     def rewards(self, values: Floats) -> Floats:
         """Return the values: they are mean rewards."""
         return values
-
-    def values(self, rewards: Floats) -> Floats:
-        """Return the rewards."""
-        return rewards
 
     def typical(self, rewards: Floats) -> Floats:
         """Return the mean of the draws."""

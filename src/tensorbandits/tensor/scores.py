@@ -73,7 +73,9 @@ def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
 
 def _free(shape: Cell, kind: str, rank: int) -> Cell:
     """The free columns of each mode: no more than its levels can tell apart."""
-    return feasible_rank([min(rank, size - (kind == "affine")) for size in shape])
+    if kind == "affine":
+        return tuple(min(rank, size - 1) for size in shape)
+    return feasible_rank([min(rank, size) for size in shape])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,8 @@ def _plain(train: Ledger, cells: Ints, family: Family) -> dict[str, Floats]:
 
 def _at(ledger: Ledger, cells: Ints) -> tuple[Floats, Floats]:
     """Return the counts and the sums of rewards of cells (n, d), 0 where there are none."""
-    own, wanted = (np.ravel_multi_index(tuple(some.T), ledger.shape) for some in (ledger.cells, cells))
+    _, keys = np.unique(np.concatenate([ledger.cells, cells]), axis=0, return_inverse=True)
+    own, wanted = keys[: len(ledger)], keys[len(ledger) :]
     order = np.argsort(own)
     at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
     there = own[at] == wanted
