@@ -151,7 +151,7 @@ def test_levels_that_are_none_or_beyond_the_draws_are_refused():
     for level in (0, 1, -0.5, float("nan"), True, "0.9"):
         with pytest.raises(ValueError, match="above 0 and below 1"):
             policy.interval([(0, 0, 0)], level)
-    with pytest.raises(ValueError, match=r"20 draws tell no more than 0\.905: lower it, or make the policy with 200"):
+    with pytest.raises(ValueError, match=r"20 draws tell no more than 0\.905: lower it, or make the policy with 199"):
         policy.interval([(0, 0, 0)], 0.99)
     with pytest.raises(ValueError, match="out of range"):
         policy.interval([(9, 0, 0)])
