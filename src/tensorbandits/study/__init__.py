@@ -57,8 +57,8 @@ def study(
         all that are registered and can play the log. Vectorized UCB always does, as the baseline.
     rank : what policies are told that need one, by default what :func:`tensorbandits.data.profile` suggests.
     rounds : of each run. A structure is suggested for a bandit that will have as many rewards, at least 10,000.
-    replications : the most runs of each policy. All run three times, and those that are not clearly better or worse
-        than the baseline by then, again.
+    replications : the most runs of each policy. All run three times, and those that are neither clearly better or
+        worse than the baseline by then nor clearly worse than the best, again.
     seed, n_jobs, backend, address, where, progress : as for :func:`tensorbandits.compare`. Finished runs are kept in
         ``folder/results``.
     command, source : what the report says of how it was made, and the file that the log was read from.

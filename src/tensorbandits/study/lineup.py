@@ -91,7 +91,8 @@ class Play:
     def __call__(self, playing: Mapping[str, PolicyRecipe], plain: World, shifted: World) -> Comparison:
         """Let policies play in the world of a log, and return their runs, with regrets in units of its rewards.
 
-        Each runs a few times, and those that are not clearly better or worse than the baseline by then, again.
+        Each runs a few times, and those that are neither clearly better or worse than the baseline by then nor clearly
+        worse than the best, again.
         Rewards are shifted and divided by their spread, except for a policy that knows what kind of reward they are.
         """
         baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
@@ -102,7 +103,12 @@ class Play:
             runs = Comparison(tuple(run for run in runs.runs if run.policy not in there) + more.runs)
             if count == self.replications:
                 break
-            open_ones = [name for name in playing if name != baseline and not clear(runs, name, baseline)]
+            best = min(playing, key=lambda name: float(runs.at(name).mean()))
+            open_ones = [
+                name
+                for name in playing
+                if name != baseline and not any(clear(runs, name, other) for other in {baseline, best} - {name})
+            ]
             if not open_ones:
                 break
             open_ones.append(baseline)

@@ -161,7 +161,7 @@ def policies(
             f"Each policy plays on the log's own rewards, {given}: a reward is drawn from those of its cell, or now "
             "and then from others, as said above. Policies that are told what kind of reward there is see rewards as "
             "they are, the others shifted and divided by their spread; regrets are in units of the log's rewards. Who "
-            "was told from the baseline after a few runs was not run again."
+            "was told from the baseline, or was clearly behind the best, after a few runs was not run again."
         ),
         *map(Text, left_out),
         Picture(
