@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -46,7 +45,7 @@ SLOW_CORE = 512  # with more entries of the core a decision takes more than a te
 _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
 _SETTLING = 20  # draws that are thrown away where the sampler moves slowly
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # of a number of draws
 _MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
 
 
@@ -327,14 +326,6 @@ class ModelOracle(Oracle, Protocol):
         """Yield the models of further draws given the same ledger, each valid until the next."""
         ...
 
-    def grow(self, shape: Cell, rank: Any, rng: np.random.Generator, /) -> None:
-        """Follow modes that gain levels, at a rank that may be another one."""
-        ...
-
-    def model(self) -> Model | None:
-        """Return the model of the last draw."""
-        ...
-
 
 class ModelSampling(ApproximateThompsonSampling):
     """Approximate Thompson sampling with a model oracle: the frame of the library's own sampling policies."""
@@ -423,16 +414,6 @@ class ModelSampling(ApproximateThompsonSampling):
                 model = ours.advance(self._ledger, rng)
             draws.append(model.copy())
         return draws[lost:]
-
-    def _grow(self, shape: Cell) -> None:
-        self._draws = {}
-        self._grow_oracle(shape)
-        model = self.oracle.model()
-        self._draw = None if model is None else model.copy()
-
-    @abstractmethod
-    def _grow_oracle(self, shape: Cell) -> None:
-        """Have the oracle follow modes that gain levels."""
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:

@@ -128,9 +128,6 @@ class EnsembleOracle:
         """Do the same, and return the member's model itself."""
         return self.update(int(rng.integers(self.size)), ledger, rng)
 
-    def model(self) -> None:
-        """Return nothing: members have levels of their own, and none of them is the last draw when a mode grows."""
-
     def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
         """Draw the rows of new levels from each member's prior; where the rank is another one, all start afresh."""
         if not isinstance(self._priors[1], Real):
@@ -285,6 +282,8 @@ class TensorEnsembleSampling(ModelSampling):
     True
     """
 
+    oracle: EnsembleOracle
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -342,7 +341,8 @@ class TensorEnsembleSampling(ModelSampling):
     def _columns(self, shape: Cell) -> Cell:
         return candidates(self.rank, self.structure or "tucker", shape)[-1].rank
 
-    def _grow_oracle(self, shape: Cell) -> None:
+    def _grow(self, shape: Cell) -> None:
+        super()._grow(shape)
         self.oracle.grow(shape, self._columns(shape), self._rng)
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:

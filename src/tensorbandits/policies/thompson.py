@@ -380,8 +380,11 @@ class TensorThompsonSampling(ModelSampling):
     def _candidates(self, shape: Cell) -> list[Candidate]:
         return candidates(self.rank, self.structure, shape, self.decay, self.reward)
 
-    def _grow_oracle(self, shape: Cell) -> None:
+    def _grow(self, shape: Cell) -> None:
+        super()._grow(shape)
         self.oracle.grow(shape, self._candidates(shape), self._rng)
+        model = self.oracle.model()
+        self._draw = None if model is None else model.copy()
 
     def _own_shares(self) -> list[Floats] | None:
         rng, oracle = self._aside(), self.oracle
