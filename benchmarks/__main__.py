@@ -35,6 +35,7 @@ from benchmarks import (
     rounds,
     scale,
     soak,
+    stuck,
     studies,
 )
 from benchmarks.report import Chapter, chapter, write_all
@@ -54,6 +55,7 @@ SUITES: dict[str, ModuleType] = {
         against,
         beds,
         exploration,
+        stuck,
         calibration,
         kinds,
         evaluation,
@@ -71,6 +73,7 @@ Suite = StrEnum("Suite", list(SUITES))
 WHEN_NAMED = (
     beds,
     exploration,
+    stuck,
     calibration,
     kinds,
     evaluation,
@@ -135,8 +138,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, calibration, kinds, evaluation, feedback, application and change run only when named,
-    the first three for hours; so do durability, load, soak and replicas, which measure the service.
+    The suites beds, exploration, stuck, calibration, kinds, evaluation, feedback, application and change run only when
+    named, the first two for hours; so do durability, load, soak and replicas, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

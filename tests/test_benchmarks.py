@@ -5,10 +5,22 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import against, application, calibration, change, deciding, evaluation, feedback, kinds, regret, studies
+from benchmarks import (
+    against,
+    application,
+    calibration,
+    change,
+    deciding,
+    evaluation,
+    feedback,
+    kinds,
+    regret,
+    stuck,
+    studies,
+)
 from benchmarks.__main__ import main
 from benchmarks.claims import Claim
-from benchmarks.store import Options
+from benchmarks.store import Options, Store
 from benchmarks.timing import median_interval
 from typer.testing import CliRunner
 
@@ -256,3 +268,33 @@ def test_intervals_are_judged_by_the_mean_over_worlds(shares, verdict):
     rest = {"held_of_most_played": 0.9, "held_of_unplayed": None, "width": 1.0}
     row = calibration._row("gaussian", "uniform", [{"held": share} | rest for share in shares])
     assert (row[2], row[-1], row[6]) == ("2", verdict, "–")
+
+
+def test_a_look_at_the_posterior_of_a_run_starts_from_its_own_draw_and_from_the_truth():
+    settings = stuck.plan(Options(quick=True))[0] | {
+        "p": 5,
+        "signal": 2.0,
+        "seed": 0,
+        "rounds": 240,
+        "look": 200,
+        "draws": 40,
+    }
+    result = stuck.measure(settings)
+    assert result["regret"] > 0
+    best = result["value"] + result["short"]
+    for start in stuck.STARTS:  # most of 5 x 5 x 5 cells are known by then
+        assert result[start]["believed"] > 0.5
+        assert abs(result[start]["best"] - best) < 0.2 * best
+
+
+def test_runs_that_were_lost_are_listed_with_what_was_believed(tmp_path):
+    store, options = Store(tmp_path, "stuck"), Options(quick=True)
+    for settings, lost_by in zip(stuck.plan(options), (100.0, 1.0, 900.0, 1.0, 110.0, 1.0), strict=True):
+        lost = lost_by == 900.0
+        found = {start: {"believed": 0.96 if lost else 0.9, "best": 1.5} for start in stuck.STARTS}
+        store.add(settings, {"short": 2.0 * lost, "value": 5.0, "regret": lost_by} | found, 1.0)
+    data = stuck.section(store, options)[1]
+    assert [row[-3:] for row in data["rows"]] == [["1", "0.67", "0.92"], ["0", "1.00", "0.90"]]
+    assert [line[1:] for line in data["wrong"]] == [
+        ["900 (8.2 medians)", "5.0", "7.0", "0.96", "0.96", "1.5", "1.5"],
+    ]
