@@ -24,8 +24,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "clicks of 1 in 1,000": {"reward": "binomial", "centre": -6.9, "spread": 0.8, "asks": 480, "trials": 10_000},
     "counts, dispersion 2": {"reward": "count", "centre": 1.0, "spread": 0.8, "asks": 2_000, "trials": 1},
     "counts, dispersion 0.5": {"reward": "count", "centre": 1.0, "spread": 0.8, "asks": 2_000, "trials": 1},
+    "counts of 100,000, dispersion 2": {"reward": "count", "centre": 11.5, "spread": 0.8, "asks": 2_000, "trials": 1},
 }
-DISPERSION = {"counts, dispersion 2": 2.0, "counts, dispersion 0.5": 0.5}
+DISPERSION = {"counts, dispersion 2": 2.0, "counts, dispersion 0.5": 0.5, "counts of 100,000, dispersion 2": 2.0}
 DATA = ("uniform", "bandit")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 import tensorbandits as tb
 from benchmarks.report import Findings, command
-from benchmarks.store import Options, Result, Settings, Store
+from benchmarks.store import Options, Result, Settings, Store, read_lines
 from tensorbandits.checks import Cell
 from tensorbandits.evidence import amount
 from tensorbandits.report import Part, Table, Text
@@ -36,6 +37,8 @@ PAST = 6_000  # seeds, from the first fresh one on, of worlds that were looked a
 REPLICATIONS, ROUNDS, LOOK, LATELY = 60, 10_000, 1_500, 300
 DRAWS, APART = 1_000, 3  # of the posterior, and draws from one that is looked at to the next
 LOST = 3.0  # times the median regret
+TOGETHER = 30  # runs of which the worst is looked at
+REFERENCE = Path(__file__).parent / "reference" / "stuck.jsonl"  # of Thompson sampling before it chose structures
 STARTS = ("policy", "truth")
 
 
@@ -111,26 +114,28 @@ def true_model(mean: NDArray[Any], rank: int) -> Model:
 def section(store: Store, options: Options) -> Findings:
     found = [(settings, result) for settings in plan(options) if (result := store.get(settings)) is not None]
     look = plan(options)[0]["look"]
+    before = {(line["p"], line["signal"], line["seed"]): line["regret"] for line in read_lines(REFERENCE)}
     rows, wrong = [], []
     for p, signal in WORLDS:
         for value in TEMPERATURES:
             keys = {"p": p, "signal": signal, "exploration": value}
-            results = [result for settings, result in found if keys.items() <= settings.items()]
-            if results:
-                median = float(np.median([result["regret"] for result in results]))
-                rows.append(_row(p, signal, value, results, median))
-                wrong += [
-                    _wrong(settings, result, median)
-                    for settings, result in found
-                    if keys.items() <= settings.items() and result["regret"] > LOST * median
-                ]
-    header = ["world", "temperature", "runs", "mean", "median", "worst", f"above {LOST:g} medians", "right", "believed"]
+            here = [(settings, result) for settings, result in found if keys.items() <= settings.items()]
+            if here:
+                median = float(np.median([result["regret"] for _, result in here]))
+                known = [before.get((p, signal, settings["seed"])) for settings, _ in here]
+                was = "" if None in known else amount(float(np.mean([regret for regret in known if regret])))
+                rows.append([f"p = {p}, w = {signal:g}", f"{value:g}", *_row([result for _, result in here], was)])
+                wrong += [_wrong(*one, median) for one in here if one[1]["regret"] > LOST * median]
+    header = ["world", "temperature", "runs", "mean", "mean before", "median", f"worst of {TOGETHER} / median"]
+    header += [f"above {LOST:g} medians", "right", "believed"]
     parts: list[Part] = [
         Text(
             "Thompson sampling in the paper's worlds, told the true rank: final regrets at the default temperature and "
-            f"at 1, the posterior itself. After {look:,} rounds the cell that is played most is looked at: in what "
-            "share of the runs it is the best of all (*right*), and with what probability the posterior given the same "
-            "rewards says so (*believed*, its mean over runs). If the two agree, the policy is as sure as it may be."
+            "at 1, the posterior itself, beside the mean in the same worlds before it chose structures and tempered "
+            f"its chains, with the worst of each {TOGETHER} runs over their median. After {look:,} rounds the cell "
+            "that is played most is looked at: in what share of the runs it is the best of all (*right*), and with "
+            "what probability the posterior given the same rewards says so (*believed*, its mean over runs). If the "
+            "two agree, the policy is as sure as it may be."
         ),
         command(NAME, *options.flags),
         Table(header, rows),
@@ -148,12 +153,15 @@ def section(store: Store, options: Options) -> Findings:
     return parts, {"rows": rows, "wrong": wrong}
 
 
-def _row(p: int, signal: float, value: float, results: list[Result], median: float) -> list[str]:
+def _row(results: list[Result], before: str) -> list[str]:
     regrets = np.array([result["regret"] for result in results])
     right = np.mean([result["short"] <= 0.0 for result in results])
     believed = np.mean([result["policy"]["believed"] for result in results])
-    figures = [amount(regrets.mean()), amount(median), amount(regrets.max()), str((regrets > LOST * median).sum())]
-    return [f"p = {p}, w = {signal:g}", f"{value:g}", str(len(results)), *figures, f"{right:.2f}", f"{believed:.2f}"]
+    parts = [regrets[start : start + TOGETHER] for start in range(0, len(regrets), TOGETHER)]
+    worst = ", ".join(f"{part.max() / np.median(part):.1f}" for part in parts)
+    figures = [amount(regrets.mean()), before, amount(np.median(regrets)), worst]
+    lost = (regrets > LOST * np.median(regrets)).sum()
+    return [str(len(results)), *figures, str(lost), f"{right:.2f}", f"{believed:.2f}"]
 
 
 def _wrong(settings: Settings, result: Result, median: float) -> list[str]:

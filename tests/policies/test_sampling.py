@@ -153,6 +153,7 @@ def test_thompson_refuses_bad_arguments(arguments, match):
         ({"ensemble_size": 0}, "ensemble_size is 0"),
         ({"perturbation": -1.0}, "perturbation"),
         ({"noise": float("nan")}, "noise is nan"),
+        ({"noise": "varying"}, "noise is 'varying'; give a number, or None.*TensorThompsonSampling only"),
         ({"core_ridge": 0}, "core_ridge is 0"),
         ({"prior_variance": [1.0]}, "1 entries for 2 modes"),
         ({"prior_variance": 0.0}, "prior_variance is 0.0"),

@@ -7,7 +7,9 @@ import tensorbandits as tb
 from tensorbandits.policies import structures, thompson
 from tensorbandits.policies.structures import Candidate, Sampler
 from tensorbandits.tensor._sweep_kernels import values_of_lines
+from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.gibbs import Chain, Units
+from tensorbandits.tensor.residual import Trying
 
 SHAPE = (5, 4, 3)
 KINDS = [
@@ -228,11 +230,52 @@ def test_cells_deviate_from_a_tensor_of_too_low_a_rank_once_there_are_many_rewar
     assert errors[60] < 0.3 < 1.0 < errors[20]
 
 
+@pytest.mark.parametrize("settings", [{}, {"structure": "additive"}, {"rank": 1, "residual": True}])
+def test_with_many_rewards_every_cell_is_tried_and_a_better_one_is_found(settings):
+    mean = np.add.outer(np.arange(4.0), np.arange(4.0)) / 2.0
+    mean[0, 0] = 4.0  # where main effects say the least; the best of the others is 3
+    policy = tb.TensorThompsonSampling((4, 4), seed=0, **settings)
+    counts = np.full(16, 250)
+    counts[0] = 0
+    cells = np.repeat(np.argwhere(mean > -1), counts, axis=0)
+    policy.tell_many(cells, mean[tuple(cells.T)] + np.random.default_rng(0).standard_normal(len(cells)) / 2)
+    played = []
+    for _ in range(2_000):
+        played.append(policy.ask())
+        policy.tell(played[-1], mean[played[-1]])
+    assert played[-100:].count((0, 0)) > 90
+
+
+@pytest.mark.parametrize("residual", [None, False])
+def test_draws_for_cells_that_were_hardly_tried_are_played_but_not_believed(residual):
+    policy = tb.TensorThompsonSampling((3, 3), 1, residual=residual, draws=2_000, seed=0)
+    cells = np.argwhere(np.ones((3, 3)))[:-1]
+    for rewards in (100, 140):  # per cell but for the last: with 214 each cell must have one, with 426 two
+        policy.tell_many(np.repeat(cells, rewards, axis=0), np.ones(len(cells) * rewards))
+    policy.ask()
+    trying = {played: [d for d in policy._copies(played=played) if isinstance(d, Trying)] for played in (True, False)}
+    assert not trying[False]
+    if residual is False:
+        assert not trying[True]
+        return
+    assert 1 <= len(trying[True]) <= 25  # one of 200 draws
+    for draw in trying[True]:
+        assert draw.few.tolist() == [[2, 2]]
+        assert draw.best(np.array([-1, -1])) == (2, 2)
+        assert draw.best(np.array([0, -1]))[0] == 0
+        assert draw.best(np.array([-1, -1]), Allowed.of({0: [0, 1]}, (3, 3))) != (2, 2)
+    policy.tell((2, 2), 1.0)
+    policy.tell_many(np.repeat(cells, 240, axis=0), np.ones(len(cells) * 240))
+    policy.ask()
+    (draw, *_) = [d for d in policy._copies(played=True) if isinstance(d, Trying)]
+    assert draw.few.tolist() == [[2, 2]]
+
+
 def test_wrong_residuals_and_ranks_are_named():
     for wrong in (1, 0.0, "auto"):
         with pytest.raises(TypeError, match=f"residual is {wrong!r}; give True, False, or None"):
             make(residual=wrong)
-    with pytest.raises(ValueError, match=r'rank is 2; structure "additive" has main effects only: leave the rank out'):
+    with pytest.raises(ValueError, match=r'rank is 2; structure "additive" has main effects only: give "auto"'):
         make(rank=2, structure="additive")
     with pytest.raises(
         ValueError, match="the rank of mode 2 is 3; beside a constant column its 3 levels allow at most 2"

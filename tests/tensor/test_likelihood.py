@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import logit
 
-from tensorbandits import Ledger
+from tensorbandits import Ledger, TensorThompsonSampling
 from tensorbandits.tensor.clicks import Clicks
 from tensorbandits.tensor.counts import Counts, estimate_dispersion
 from tensorbandits.tensor.gibbs import Chain
@@ -253,3 +253,23 @@ def test_perturbations_are_cut_far_out_and_nowhere_else():
     assert np.array_equal(within_reach(seen, values, -perturbation, down, up)[0], -found)  # no push on average
     later, _ = within_reach(seen, values + 1e-6, perturbation, down, up)
     assert slopes == pytest.approx(np.abs(later - found) / 1e-6, abs=1e-6)
+
+
+def test_counts_far_above_their_dispersion_are_learned_from_as_soon_as_small_ones():
+    """A share of the events is counted: nearly all that rewards say is left, and draws get about."""
+    rng, shape = np.random.default_rng(5), (5, 4, 3)
+    covered, errors = [], []
+    for seed in range(3):
+        mean = np.einsum("ia,ja,ka->ijk", *(rng.standard_normal((size, 2)) for size in shape)) / 2
+        mean = 1e5 * np.exp(mean - mean.mean())
+        cells, truth = np.argwhere(mean > 0), mean.ravel()
+        rewards = rng.negative_binomial(2.0, 2.0 / (2.0 + truth), size=(15, len(cells))).astype(float)
+        policy = TensorThompsonSampling(shape, 2, reward="count", seed=seed)
+        policy.tell_many(np.tile(cells, (15, 1)), rewards.ravel())
+        low, high = policy.interval(cells, 0.9).T
+        covered.append(np.mean((low <= truth) & (truth <= high)))
+        errors.append(
+            np.abs(np.log(policy.estimate(cells) / truth)).mean() / np.abs(np.log(rewards.mean(0) / truth)).mean()
+        )
+    assert np.mean(covered) > 0.7
+    assert np.mean(errors) < 0.8  # of the errors of raw means

@@ -314,6 +314,11 @@ class TensorEnsembleSampling(ModelSampling):
                     'the variance is known: use "noise", the default'
                 )
         self.perturbation = perturbation
+        if isinstance(noise, str):
+            raise ValueError(
+                f"noise is {noise!r}; give a number, or None, which estimates it: by level it differs in "
+                "TensorThompsonSampling only"
+            )
         self.noise = check_noise(noise)
         self.prior_mean, self.prior_variance = copy.deepcopy(prior_mean), prior_variance
         self.core_ridge = check_positive(core_ridge, "core_ridge")

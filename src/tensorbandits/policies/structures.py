@@ -79,9 +79,7 @@ def candidates(
     """
     if structure == "additive":
         if not isinstance(rank, str) and resolve_rank(rank, shape) != (1,) * len(shape):
-            raise ValueError(
-                f'rank is {rank!r}; structure "additive" has main effects only: leave the rank out, or give "auto"'
-            )
+            raise ValueError(f'rank is {rank!r}; structure "additive" has main effects only: give "auto"')
         return [Candidate("additive", _columns(1, "additive", shape))]
     kind = structure or "tucker"
     if not isinstance(rank, str):

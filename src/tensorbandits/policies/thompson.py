@@ -25,9 +25,10 @@ from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candid
 from tensorbandits.tensor.borrowing import own_shares
 from tensorbandits.tensor.gibbs import Structure, Units
 from tensorbandits.tensor.likelihood import Likelihood
+from tensorbandits.tensor.residual import Trying
 from tensorbandits.tensor.rewards import Noise, Reward, likelihood_of
 from tensorbandits.tensor.sweep import Model
-from tensorbandits.tensor.tucker import Floats, Tucker
+from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
@@ -46,6 +47,7 @@ _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _SMALLEST_DECAY = 1e-3
 _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
+_TRY = 200  # from so many rewards per cell on, one of as many draws is for cells that were hardly tried
 
 
 class GibbsOracle:
@@ -71,6 +73,7 @@ class GibbsOracle:
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
         self._anew = False  # whether every draw is a new one
+        self._plays = True  # or only tells what is believed
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
@@ -78,7 +81,7 @@ class GibbsOracle:
 
     def detach(self, *, played: bool) -> None:
         """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
-        self._anew = True
+        self._anew, self._plays = True, played
         if not played:
             self.exploration = 1.0
 
@@ -162,6 +165,8 @@ class GibbsOracle:
                 sampler.forget()
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
+        if self._plays and playing.deviates and self._per_cell(ledger) >= _TRY and rng.random() * _TRY < 1.0:
+            return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
         known = received > 0.0 and max(news, lost) < share and share > 1.0 and playing.draws >= RECENT
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if known and not (playing.deviates and rng.random() * share < 1.0):
@@ -172,9 +177,7 @@ class GibbsOracle:
                 sampler.begin(units, rng, sweeps=received > 0.0)
             elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
                 self._sweep(sampler, ledger, units, rng, self.max_sweeps)
-            if self.residual or (
-                self.residual is None and ledger.rounds >= self.worth * _ROUNDS_PER_CELL * math.prod(ledger.shape)
-            ):
+            if self.residual or (self.residual is None and self._per_cell(ledger) >= _ROUNDS_PER_CELL):
                 sampler.allow_residual(units)
         new = math.ceil(max(news, 1.0) / share) if received else 0
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
@@ -188,6 +191,18 @@ class GibbsOracle:
             playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), self._weight(playing, ledger))
         self.seen, self.log_faded, self.corrected = received, ledger.log_faded, 0.0
         return playing.model(ledger)
+
+    def _per_cell(self, ledger: Ledger) -> float:
+        """Return the rewards per cell, in those that say as much as a normal one."""
+        return ledger.rounds / (self.worth * math.prod(ledger.shape))
+
+    def _hardly_tried(self, ledger: Ledger, rng: np.random.Generator) -> Ints:
+        """Return the cells (m, d), in any order, with fewer rewards than each must have, whatever is believed of it.
+
+        That is one, and one more for each time that all rewards have doubled since: so regret grows by the logarithm.
+        """
+        least = self.worth * (1.0 + math.log2(self._per_cell(ledger) / _TRY))
+        return rng.permutation(np.argwhere(ledger.dense()[0] < least))
 
     def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
         """Return how often a reward counts: no more than once while there are few for each number that is learned.
@@ -304,7 +319,8 @@ class TensorThompsonSampling(ModelSampling):
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
         there are 50 rewards per cell (of rare clicks, what says as much), when trying cells by themselves costs little
-        beside what was played; then no cell stays ahead only because no tensor of low rank says better.
+        beside what was played. From 200 per cell on, one decision of 200 is for a cell that was hardly tried, whatever
+        the tensor says of it, so that no cell stays ahead only because no tensor of low rank says better.
     decay : prior size of each column of a factor relative to the one before it; 1, the default, makes all columns
         alike.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors

@@ -3,6 +3,11 @@
 A reward of a cell whose value is ``x`` has the negative binomial law of mean ``m = e^x`` and variance ``m + m^2 / r``.
 The sum of ``N`` of them is negative binomial too, and says all that they say of ``x``. The *dispersion* ``r`` is one
 number for all cells, learned from those sums and from the squares within cells; the larger, the closer to Poisson.
+
+Of a mean far above ``r`` a reward says ``r`` at most, however large it is; but Polya-Gamma variates of ``Y + rN`` hold
+the chain as fast as if all events had come by themselves. So only a share ``q`` of the events is counted there. As
+events of which a share is kept have the same law with the same dispersion, the mean that is most likely stays where it
+is, and all but ``r / (q m + r)`` of what the reward says is left.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ _SPREAD = 2.0  # scale of the Cauchy prior of log r, about 0
 _SMALLEST = 0.01  # dispersion
 _LARGEST = 100.0  # dispersion, in units of the largest mean: beyond, counts are Poisson and a chain only gets slower
 _STEPS = (0.02, 2.0)  # of the proposals of log r, drawn in between on a logarithmic scale
+_EVENTS = 30.0  # times the dispersion: a cell's mean beyond which a share of the events says all but a 31st
 _MOST = 1e15  # reward: not every larger float is a whole number
 _OFTEN = 500  # with more cells the dispersion does not move in every sweep
 _HIGHEST = 230.0  # value: rewards beyond e^230 are none
@@ -74,8 +80,8 @@ class Counts:
             self._redraw(ledger, units, values, rng, weight)
         self.calls += 1
         # The law of a sum is e^(Y z) / (1 + e^z)^(Y + rN) in z = x - log r.
-        r, log_r = self.dispersion, math.log(self.dispersion)
-        N, Y = weight * ledger.counts, weight * ledger.totals
+        r, share = self.dispersion, _share(_shrunk_means(ledger), self.dispersion)
+        N, Y, log_r = weight * ledger.counts, weight * share * ledger.totals, np.log(r / share)
         omega = self.weights.redraw(Y + r * N, values - log_r, rng, least=_LEAST)
         target = (Y - r * N) / 2.0 + omega * log_r
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
@@ -123,8 +129,9 @@ class Counts:
         if not len(ledger):
             return 1.0
         r, means = estimate_dispersion(ledger), _shrunk_means(ledger)
-        weights = mean_weights(means + r, np.log(means / r))
-        return float(np.median(weights * (means + r) / (means * r)))
+        kept = _share(means, r) * means
+        weights = mean_weights(kept + r, np.log(kept / r))
+        return float(np.median(weights * (kept + r) / (kept * r)))
 
     def may_be(self, reward: float) -> bool:
         """Take 0, 1, 2, and so on."""
@@ -212,6 +219,15 @@ def _shrunk_means(ledger: Ledger) -> Floats:
     pooled = (ledger.totals.sum() + 0.5) / (ledger.rounds + 1.0)
     rounds = 1.0 / pooled
     return np.asarray((ledger.totals + rounds * pooled) / (ledger.counts + rounds))
+
+
+def _share(means: Floats, dispersion: float) -> Floats:
+    """Return the share of events that is counted in cells of such means: all, unless they are far above the dispersion.
+
+    >>> _share(np.array([5.0, 6000.0]), 2.0).tolist()
+    [1.0, 0.01]
+    """
+    return np.minimum(1.0, _EVENTS * dispersion / means)
 
 
 def _bounds(units: Units) -> tuple[float, float]:

@@ -74,6 +74,22 @@ class Deviating(Model):
         return cell if super().at(np.array([cell]))[0] > value else own
 
 
+class Trying(Deviating):
+    """The same, but that some cells are to be tried before any other: ``few`` (m, d), the first that is allowed."""
+
+    few: Ints
+
+    def __init__(self, model: Model, few: Ints) -> None:
+        self.__dict__ = {**model.__dict__, "few": few}
+
+    def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
+        """Return the first allowed cell that is to be tried, or else the allowed cell of largest value."""
+        for row in self.few[((self.few == fixed) | (fixed < 0)).all(axis=1)].tolist():
+            if allowed is None or allowed.permits(tuple(row)):
+                return tuple(row)
+        return super().best(fixed, allowed)
+
+
 @dataclass
 class Residual:
     """The deviations of the observed cells, in the order of the ledger, and the variance of their law."""
