@@ -139,7 +139,7 @@ def check_kind(mode: Mode, schema: Schema, known: bool = False) -> None:
             return
         raise TypeError(
             f"mode {mode.name!r} is of type {kind}, and each time would be a level of its own; "
-            f"bin it, as in '{mode.name}:weekday' (allowed are {_BINS})"
+            f"bin it, as in '{mode.name}:weekday' (allowed are {_BINS}), or make the column text if that is meant"
         )
     elif not (kind.is_numeric() or isinstance(kind, (nw.String, nw.Categorical, nw.Enum, nw.Boolean))):
         raise TypeError(
