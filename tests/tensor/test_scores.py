@@ -5,7 +5,7 @@ import pytest
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.sim.steadied import steady
-from tensorbandits.study.relevance import relevance
+from tensorbandits.study.relevance import between_levels, relevance
 from tensorbandits.tensor.curve import Curve, curve_sizes, divisions, learning_curve
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, check_kind, kind_of, main_effects
@@ -256,6 +256,44 @@ def test_irrelevant_modes_are_found():
     rewards = Rewards.of(clicks(eta, 20_000), np.random.default_rng(0))
     found = relevance(rewards, "bernoulli", Form("tucker", 1), 15_000, np.random.SeedSequence(0))
     assert [item.matters for item in found] == [True, False, True]
+
+
+@pytest.mark.parametrize(("channel", "rows", "matters"), [(0.3, 8_000, True), (0.0, 8_000, False), (0.15, 1_000, True)])
+def test_a_mode_is_idle_only_if_what_it_adds_is_surely_small(channel, rows, matters):
+    """Rates of 18, 14 and 11 % by channel, then the same for all, then too few rewards to tell."""
+    s, o, c = np.ogrid[:4, :8, :3]
+    eta = -3.0 + 0.4 * s + 0.2 * o - channel * c
+    for seed in range(5):
+        rewards = Rewards.of(clicks(eta, rows, seed), np.random.default_rng(0))
+        found = relevance(rewards, "bernoulli", Form("affine", 1), rows * 3 // 4, np.random.SeedSequence(0))
+        assert found[2].matters == matters, seed
+        assert found[0].matters
+
+
+def test_levels_are_compared_where_all_other_modes_are_the_same():
+    """A mode that decides nothing looks as if it did, where it is told with the levels of another that do."""
+    rng = np.random.default_rng(0)
+    other = rng.integers(4, size=(6_000, 1))
+    idle = np.where(rng.random((6_000, 1)) < 0.7, other, rng.integers(4, size=(6_000, 1)))
+    nested = other // 2
+    rewards = other[:, 0] + rng.standard_normal(6_000)
+    ledger = ledger_of(rewards, np.hstack([other, idle]), (4, 4))
+    (mattering, most), (chance, least) = (between_levels(ledger, j) for j in (0, 1))
+    assert mattering < 1e-9 < 0.025 < chance
+    assert least < 0.005 < 0.1 < most
+    assert between_levels(ledger_of(rewards, np.hstack([other, nested]), (4, 2)), 1) == (1.0, np.inf)  # never compared
+    same = ledger_of(np.ones(6_000), np.hstack([other, idle]), (4, 4))
+    assert between_levels(same, 1) == (1.0, 0.0)
+
+
+def test_what_differences_may_add_is_bounded_by_what_they_do_add():
+    """The bound of 97.5 % is exceeded about once in 40 logs."""
+    eta = np.array([[-1.0, -0.6], [-1.3, -0.9], [-0.9, -0.5]])
+    rates = 1 / (1 + np.exp(-eta))
+    overall = rates.mean(axis=1, keepdims=True)
+    added = (rates * np.log(rates / overall) + (1 - rates) * np.log((1 - rates) / (1 - overall))).mean()
+    below = [between_levels(clicks(eta, 3_000, seed), 1)[1] < added for seed in range(200)]
+    assert 0 < np.sum(below) < 12
 
 
 def test_empty_parts_are_refused():

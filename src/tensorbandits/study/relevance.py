@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtrc, chndtrinc
 
+from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.curve import divisions
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, Kind
-from tensorbandits.tensor.scores import EFFECTS, Form, Scores, predictions
+from tensorbandits.tensor.scores import EFFECTS, OVERALL, Form, Scores, predictions
 from tensorbandits.tensor.tucker import Floats
 
-_SURE = 2.0  # standard errors
+_SURE = 2.0  # standard errors,
+_UNSURE = 0.025  # and the probability of what is surely not so
+SMALL = 0.05  # of what can be learned: a mode that surely adds less can be left out
 
 
 class Relevance(NamedTuple):
-    """By how much a mode raises the held-out score, per reward, and the standard error of that."""
+    """What a mode adds: whether a difference between its levels is sure, and the largest share that it may well be.
+
+    That no difference was found is not yet a reason to leave a mode out, as little may be known of it.
+
+    >>> Relevance(0, sure=False, most=0.01).matters, Relevance(0, sure=False, most=0.2).matters
+    (False, True)
+    """
 
     mode: int
-    lead: float
-    error: float
+    sure: bool
+    most: float  # of what can be learned
 
     @property
     def matters(self) -> bool:
-        """Whether models that know the mode surely predict better."""
-        return self.lead > _SURE * self.error
+        """Whether the mode is better kept."""
+        return self.sure or self.most >= SMALL
 
 
 def relevance(
     rewards: Rewards, kind: Kind, structure: Form, size: int, seed: np.random.SeedSequence
 ) -> list[Relevance]:
     """Return the relevance of each mode, for models that learn from ``size`` rewards: main effects, or a structure.
+
+    Held-out scores say what a mode adds, to main effects or in combinations. Models leave out small effects, so that
+    such scores alone do not tell little from nothing: main effects are tested too.
 
     >>> cells = np.argwhere(np.ones((4, 3, 3))); rates = 0.2 + 0.2 * cells[:, 0]
     >>> counts = np.column_stack([500 - (500 * rates).astype(int), (500 * rates).astype(int)]).ravel()
@@ -54,14 +68,53 @@ def relevance(
             cells = asked.cells if j is None else np.delete(asked.cells, j, axis=1)
             seen = (train if j is None else without(train, j)).ledger()
             means = predictions(seen, cells, family, [structure], rng)
-            by_cell |= {f"{model} without {j}": family.log_scores(asked, means[model]) for model in models}
+            by_cell |= {f"{model} without {j}": family.log_scores(asked, means[model]) for model in (OVERALL, *models)}
         found.append(Scores.of(train.total, by_cell, asked.counts))
     scores = Scores.join(found)
     best = {
         j: max((f"{model} without {j}" for model in models), key=lambda name: scores[name])
         for j in (None, *range(order))
     }
-    return [Relevance(j, *scores.ahead(best[None], best[j])) for j in range(order)]
+    learned, _ = scores.ahead(best[None], f"{OVERALL} without None")
+    ledger, relevances = rewards.ledger(), []
+    for j in range(order):
+        lead, error = scores.ahead(best[None], best[j], by_cells=True)
+        chance, most = between_levels(ledger, j)
+        share = max(lead + _SURE * error, most) / learned if learned > 0 else math.inf
+        relevances.append(Relevance(j, lead > _SURE * error or chance < _UNSURE, share))
+    return relevances
+
+
+def between_levels(ledger: Ledger, mode: int) -> tuple[float, float]:
+    """Return how probable such differences between the levels of a mode are by chance, and the most they may add.
+
+    Rewards are compared where all other modes are the same, whatever these do (the generalised test of Cochran, Mantel
+    and Haenszel). What is added is the mean log density of a reward; the most is a 97.5 % bound.
+
+    >>> cells = np.argwhere(np.ones((2, 2, 100)))[:, :2]
+    >>> ledger = Ledger((2, 2)); ledger.add(cells, cells[:, 0] + np.tile([1.0, -1.0], 200))
+    >>> [round(number, 3) for number in between_levels(ledger, 0)]
+    [0.0, 0.148]
+    """
+    counts, levels = ledger.counts, ledger.cells[:, mode]
+    _, rest = np.unique(np.delete(ledger.cells, mode, axis=1), axis=0, return_inverse=True)
+    table = np.zeros((rest.max() + 1, ledger.shape[mode]))
+    table[rest, levels] = counts
+    total = table.sum(axis=1)
+    mean = np.bincount(rest, ledger.totals) / total
+    squares = np.bincount(rest, ledger.within + counts * (ledger.means - mean[rest]) ** 2)
+    variance = squares / np.maximum(total - 1.0, 1.0)
+    differences = np.bincount(levels, counts * (ledger.means - mean[rest]), minlength=table.shape[1])
+    spread = np.diag(variance @ table) - (table * (variance / total)[:, None]).T @ table
+    shares = table.sum(axis=0) / total.sum()
+    compared = (total - (table**2).sum(axis=1) / total).sum() / (1.0 - shares @ shares)  # as if levels were even
+    degrees = int(np.linalg.matrix_rank(spread, hermitian=True))
+    if not degrees or compared <= 0:
+        return 1.0, 0.0 if compared > 0 else math.inf
+    statistic = float(differences @ np.linalg.pinv(spread, hermitian=True) @ differences)
+    least = max(statistic, degrees)  # levels that are closer than chance would have it are not the more alike for it
+    most = float(chndtrinc(least, degrees, _UNSURE)) / (2.0 * float(compared))
+    return float(chdtrc(degrees, statistic)), most
 
 
 def without(rewards: Rewards, mode: int) -> Rewards:

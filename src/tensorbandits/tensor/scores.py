@@ -121,11 +121,12 @@ class Scores:
         """Return the mean score of each model."""
         return {model: self[model] for model in self.models}
 
-    def ahead(self, model: str, other: str) -> tuple[float, float]:
+    def ahead(self, model: str, other: str, *, by_cells: bool = False) -> tuple[float, float]:
         """Return by how much a model's score is above another's, per reward, and the standard error of that.
 
         The error is the larger of what the cells say and what the divisions say: the first knows how rewards vary, the
-        second also how much it matters from which of them a model learned.
+        second also how much it matters from which of them a model learned. Divisions are few, so that what they say is
+        far from sure; ``by_cells`` leaves it out.
         """
         difference = self[model] - self[other]
         weights = np.zeros(len(self.models) + 1)
@@ -134,7 +135,7 @@ class Scores:
         weights[b] -= 1.0
         weights[-1] = -difference
         cells = math.sqrt(max(float(weights @ self.moments @ weights), 0.0)) / self.held_out
-        if len(self.parts) < 2:
+        if by_cells or len(self.parts) < 2:
             return difference, cells
         by_part = [part[a] - part[b] for part in self.parts]
         return difference, max(cells, float(np.std(by_part, ddof=1)) / math.sqrt(len(by_part)))
