@@ -215,28 +215,39 @@ def test_noise_teaches_nothing():
     assert "Nothing to learn was found" in curve.sentence(1_000)
 
 
-def curve_of(leads, sizes):
-    """A curve on which low rank has such leads over cell means, surely, and cell means learn ever more."""
+def curve_of(leads, sizes, error=0.0):
+    """A curve on which low rank has such leads over cell means, which have learned 0.5, with such an error."""
     points = []
     for lead, size in zip(leads, sizes):
-        by_cell = {OVERALL: np.zeros(9), EFFECTS: np.full(9, 0.1), CELLS: np.full(9, 0.5), "tucker 1": 0.5 + lead}
-        by_cell["tucker 1"] = np.full(9, by_cell["tucker 1"])
-        points.append(Scores.of(size, by_cell, np.ones(9)))
+        by_cell = {OVERALL: np.zeros(10), EFFECTS: np.full(10, 0.1), CELLS: np.full(10, 0.5)}
+        by_cell["tucker 1"] = 0.5 + lead + error * np.sqrt(10) * np.tile([1.0, -1.0], 5)
+        points.append(Scores.of(size, by_cell, np.ones(10)))
     return Curve(tuple(points), (Form("tucker", 1),))
 
 
-def test_crossing_points_lie_where_the_lead_is_lost():
+def test_crossing_points_lie_where_the_lead_is_no_longer_sure():
     sizes = [300, 1_000, 3_000, 10_000]
     curve = curve_of([-0.2, 0.2, 0.2, -0.2], sizes)
-    start, end = curve.stretch()
-    assert start == pytest.approx(np.sqrt(300 * 1_000))
-    assert end == pytest.approx(np.sqrt(3_000 * 10_000))
-    assert "from about 550 rewards until about 5,500" in curve.sentence(2_000)
+    ((start, end),) = curve.stretches()
+    assert start == pytest.approx(np.sqrt(300 * 1_000), rel=0.03)  # a lead of one point is none
+    assert end == pytest.approx(np.sqrt(3_000 * 10_000), rel=0.03)
+    assert "from about 560 rewards until about 5,400" in curve.sentence(2_000)
     assert "**Low rank is worth it here**, with more rewards" in curve.sentence(300)
     assert "**Low rank is worth it only with fewer rewards**" in curve.sentence(10_000)
-    assert curve_of([0.2, 0.1], [300, 900]).stretch() == (None, None)
+    assert curve_of([0.2, 0.1], [300, 900]).stretches() == [(None, None)]
     assert "from 300 rewards or fewer to the end of the curve, 900" in curve_of([0.2, 0.1], [300, 900]).sentence(300)
     assert "**Low rank gains nothing here**" in curve_of([-0.1, -0.1], [300, 900]).sentence(300)
+    assert curve_of([-0.1, -0.1], [300, 900]).stretches() == []
+
+
+def test_a_lead_that_is_not_sure_is_none_in_all_of_a_sentence():
+    curve = curve_of([0.2, 0.05, 0.2, 0.05], [300, 1_000, 3_000, 10_000], error=0.06)
+    (first, middle), (second, last) = curve.stretches()
+    assert first is None
+    assert 300 < middle < 1_000 < second < 3_000 < last < 10_000
+    assert curve.sentence(1_000).startswith("**Low rank is worth it here**, with more rewards; after 1,000 rewards")
+    assert "300 rewards or fewer until about 570, and from about 1,700 rewards until about 5,700." in curve.sentence(1)
+    assert curve.sentence(10_000).startswith("**Low rank is worth it only with fewer rewards**")
 
 
 def test_sizes_go_up_to_what_is_not_held_out():

@@ -132,11 +132,16 @@ class Curve:
 
     def lead(self, point: Scores) -> tuple[float, bool]:
         """Return the share by which low rank is ahead of all models without it at a point, and whether that is sure."""
+        share, margin = self._lead(point)
+        return share, margin > 0
+
+    def _lead(self, point: Scores) -> tuple[float, float]:
+        """Return the share by which low rank is ahead at a point, and by how much more than it takes to be sure."""
         ours = max(map(str, self.candidates), key=lambda name: point[name])
         theirs = max(PLAIN, key=lambda name: point[name])
-        ahead, error = point.ahead(ours, theirs)
-        share = self.learned(point, ours) - self.learned(point, theirs)
-        return share, ahead > _SURE * error and share > _MATTERS
+        _, error = point.ahead(ours, theirs)
+        share, (low, high) = self.learned(point, ours) - self.learned(point, theirs), self._span
+        return share, share - max(_MATTERS, _SURE * error / (high - low) if high > low else 0.0)
 
     @property
     def worth_it(self) -> bool:
@@ -152,24 +157,24 @@ class Curve:
         ahead = [point.ahead(model, OVERALL) for point in self.points for model in models]
         return not any(by > _SURE * error and by > 0 for by, error in ahead)
 
-    def stretch(self) -> Stretch:
-        """Return between which numbers of rewards low rank is ahead, with ends where its lead is 0."""
-        leads = [self.lead(point)[0] for point in self.points]
-        sure = [i for i, point in enumerate(self.points) if self.lead(point)[1]]
-        if not sure:
-            return Stretch(None, None)
-        first, last = sure[0], sure[-1]
-        while first > 0 and leads[first - 1] > 0:
-            first -= 1
-        while last + 1 < len(leads) and leads[last + 1] > 0:
-            last += 1
-        start = self._crossing(leads, first - 1) if first else None
-        return Stretch(start, self._crossing(leads, last) if last + 1 < len(leads) else None)
+    def stretches(self) -> list[Stretch]:
+        """Return between which numbers of rewards low rank is ahead, with ends where its lead is no longer sure."""
+        margins = [self._lead(point)[1] for point in self.points]
+        sure = [margin > 0 for margin in margins]
+        starts = [i for i, ahead in enumerate(sure) if ahead and not (i and sure[i - 1])]
+        ends = [i for i, ahead in enumerate(sure) if ahead and not (i + 1 < len(sure) and sure[i + 1])]
+        return [
+            Stretch(
+                self._crossing(margins, first - 1) if first else None,
+                self._crossing(margins, last) if last + 1 < len(sure) else None,
+            )
+            for first, last in zip(starts, ends, strict=True)
+        ]
 
-    def _crossing(self, leads: Sequence[float], i: int) -> float:
-        """The number of rewards between two points at which the lead is 0, on a logarithmic axis."""
+    def _crossing(self, margins: Sequence[float], i: int) -> float:
+        """The number of rewards between two points at which the margin is 0, on a logarithmic axis."""
         a, b = (math.log(point.rewards) for point in self.points[i : i + 2])
-        return math.exp(a + (b - a) * leads[i] / (leads[i] - leads[i + 1]))
+        return math.exp(a + (b - a) * margins[i] / (margins[i] - margins[i + 1]))
 
     def sentence(self, rewards: float) -> str:
         """Say in words whether low rank is worth it for one who will have so many rewards."""
@@ -199,10 +204,13 @@ class Curve:
         return f"**Low rank gains nothing here**: {beside}{nowhere}."
 
     def _ends(self) -> str:
-        start, end = self.stretch()
-        since = f"from about {rounded(start)} rewards" if start else f"from {self.points[0].rewards:,} rewards or fewer"
-        until = f"until about {rounded(end)}" if end else f"to the end of the curve, {self.points[-1].rewards:,}"
-        return f"It is ahead {since} {until}."
+        least, most = self.points[0].rewards, self.points[-1].rewards
+        parts = [
+            (f"from about {rounded(start)} rewards" if start else f"from {least:,} rewards or fewer")
+            + (f" until about {rounded(end)}" if end else f" to the end of the curve, {most:,}")
+            for start, end in self.stretches()
+        ]
+        return f"It is ahead {', and '.join(parts)}."
 
 
 def rounded(number: float) -> str:
