@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import tensorbandits as tb
 from tensorbandits.cli import application
 from tensorbandits.cli.study import _names, _top
-from tensorbandits.data import from_log, read_log
+from tensorbandits.data import from_log, profile, read_log
 from tensorbandits.policies import registry
 from tensorbandits.policies.registry import find, records
 from tensorbandits.sim import PolicyRecipe
@@ -355,6 +355,22 @@ def test_the_lines_start_what_was_studied(tmp_path):
     told = found["policy"].ledger
     assert told.rounds == log.ledger.rounds + 1
     assert log.ledger.standardised(world.centre, world.scale).variance == pytest.approx(1.0, abs=0.7)
+
+
+def test_a_study_judges_for_as_many_rewards_as_it_is_told(folder, tmp_path):
+    log = read_log(folder / "log.csv", ["segment", "offer", "channel"], "clicks", trials="impressions")
+    said = []
+    for rewards in (400, 10**6):
+        study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, rewards=rewards, say=said.append)
+        words, found = said[-1].splitlines(), profile(log, rewards=rewards)
+        assert words[0] == found.verdict.replace("**", "")
+    assert "\nStructure after 400 rewards: " in said[0]
+    most = int(log.ledger.rounds * 3 // 4)
+    assert f"\nStructure after {most:,} rewards, the most that this log can tell of: " in said[1]
+    options = ["--modes", "segment,offer", "--reward", "clicks", "--rewards"]
+    assert "--rewards is 0; give 1 or more" in invoke(folder / "log.csv", *options, 0).stderr
+    with pytest.raises(ValueError, match="rewards is 0"):
+        study(log, tmp_path, rewards=0)
 
 
 def test_odd_levels_and_idle_columns_are_noticed(tmp_path):

@@ -64,6 +64,7 @@ def register(app: "typer.Typer") -> None:
             int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
         ] = None,
         rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 5_000,
+        rewards: Annotated[int, typer.Option(help="How many a bandit will have, for which low rank is judged.")] = 10_000,
         replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
         out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
         jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
@@ -75,7 +76,8 @@ def register(app: "typer.Typer") -> None:
         from tensorbandits.study import read_log, study
 
         with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
-            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), rank=(rank, 1))
+            check_least(rounds=(rounds, 1), rewards=(rewards, 1), replications=(replications, 1))
+            check_least(seed=(seed, 0), rank=(rank, 1))
             where = check_where(jobs, backend, address)
             found = read_log(log, _names(modes), reward, trials=trials, top=_top(top), missing=missing)
             paths = study(
@@ -85,6 +87,7 @@ def register(app: "typer.Typer") -> None:
                 policies=policy or (),
                 rank=rank,
                 rounds=rounds,
+                rewards=rewards,
                 replications=replications,
                 min_count=min_count,
                 shrinkage=shrinkage,

@@ -34,6 +34,7 @@ def study(
     policies: Sequence[Any] = (),
     rank: int | None = None,
     rounds: int = 5_000,
+    rewards: int = REWARDS,
     replications: int = 10,
     min_count: int = 1,
     shrinkage: float | None = None,
@@ -56,7 +57,8 @@ def study(
     policies : who plays: names, ``"module:Class"``, texts such as ``"thompson:rank=3"``, classes or recipes; by default
         all that are registered and can play the log. Vectorized UCB always does, as the baseline.
     rank : what policies are told that need one, by default what :func:`tensorbandits.data.profile` suggests.
-    rounds : of each run. A structure is suggested for a bandit that will have as many rewards, at least 10,000.
+    rounds : of each run.
+    rewards : how many a bandit will have, for which low rank is judged and a structure suggested.
     replications : the most runs of each policy. All run three times, and those that are neither clearly better or
         worse than the baseline by then nor clearly worse than the best, again.
     seed, n_jobs, backend, address, where, progress : as for :func:`tensorbandits.compare`. Finished runs are kept in
@@ -66,6 +68,7 @@ def study(
     """
     start = time.perf_counter()
     check_count(rounds, "rounds")
+    check_count(rewards, "rewards")
     most = check_count(replications, "replications")
     if rank is not None:
         check_count(rank, "rank")
@@ -75,7 +78,7 @@ def study(
         for standardise in (False, True)
     )
     lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
-    facts = profile(log, rewards=max(rounds, REWARDS), seed=seed)
+    facts = profile(log, rewards=rewards, seed=seed)
     told = facts.suggested_rank if rank is None else rank
     structure = facts.suggested.kind if rank is None else "tucker"
     playing, refused = lineup(shifted, told, rounds, policies, facts.kind, structure)

@@ -121,15 +121,17 @@ class Answer:
 def _structure(facts: Profile) -> str:
     kind, rank = facts.suggested
     point = facts.curve.at(facts.bandit_rewards)
+    limit = ", the most that this log can tell of" if point.rewards < facts.bandit_rewards else ""
+    after = f"Structure after {point.rewards:,} rewards{limit}"
     what = {
         "tucker": f"a Tucker tensor of rank {rank}",
         "affine": f"main effects with low-rank interactions (affine) of rank {rank}",
     }[kind]
     rival = facts.curve.rival(point)
     if facts.curve.lead(point)[1] or rival not in (EFFECTS, CELLS):
-        return f"Structure: {what}."
+        return f"{after}: {what}."
     other = "main effects only" if rival == EFFECTS else "every cell by itself"
-    return f"Structure after {point.rewards:,} rewards: {other}; of the low-rank ones, {what}."
+    return f"{after}: {other}; of the low-rank ones, {what}."
 
 
 def start_lines(
