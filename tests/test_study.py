@@ -18,7 +18,7 @@ from tensorbandits.policies import registry
 from tensorbandits.policies.registry import find, records
 from tensorbandits.sim import PolicyRecipe
 from tensorbandits.study import lineup, study
-from tensorbandits.study.answer import best_mean, earned, log_earned
+from tensorbandits.study.answer import best_mean, earned, log_earned, start_lines
 from tensorbandits.study.hygiene import rare_levels
 
 ELIMINATION, UCB = find("elimination").label, find("ucb").label
@@ -391,6 +391,29 @@ def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
     assert "A single run has no interval" in said[0]
 
 
+def test_main_effects_that_suffice_are_what_is_played_and_started(tmp_path):
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 6, (2, 4_000))
+    frame = pa.table({"a": a, "b": b, "paid": a - 2.0 * b + rng.standard_normal(4_000)})
+    log = from_log(frame, ["a", "b"], "paid")
+    facts = profile(log)
+    assert str(facts.suggested) == "additive"
+    assert f"suggested {facts.suggested})" in repr(facts)
+    assert facts.suggested_rank == facts.low_rank.rank
+    policies, _ = lineup(log.world(), facts.suggested_rank, 100, structure=facts.suggested.kind)
+    told = policies["Thompson sampling, additive"]
+    assert told.settings == {"structure": "additive"}
+    lines = start_lines(log, log.world(), told, 100)
+    assert "tb.TensorThompsonSampling(log.shape, structure='additive')" in lines
+    found = {"frame": frame}
+    exec(lines, found)
+    assert found["policy"].structure == "additive"
+    said = []
+    _, twin = study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
+    assert "Structure after 3,000 rewards, the most that this log can tell of: main effects only (additive)." in said[0]
+    assert "is 'additive', as low rank is not surely ahead" in twin.read_text(encoding="utf-8")
+
+
 def test_a_lucky_impression_is_not_named_best(tmp_path):
     rng = np.random.default_rng(0)
     cells = np.argwhere(np.ones((6, 5, 4)))
@@ -417,4 +440,7 @@ def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_pa
         words[name] = twin.read_text(encoding="utf-8")
         assert "nan" not in words[name]
     assert "Nothing to learn was found" in words["constant"]
+    assert not re.search("Structure|suggestion|lowest regret", words["constant"])
+    assert "had the same regret. Over 20 rounds each would have earned **60 (60 to 60) reward**" in words["constant"]
+    assert "had the lowest regret" in words["once"]
     assert "unknown: no cell has two rewards" in words["once"]

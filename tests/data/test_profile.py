@@ -62,6 +62,8 @@ def test_additive_logs_are_found_by_main_effects():
     assert not result.worth_it
     assert result.gain < 0.02
     assert "**Main effects suffice**" in result.verdict
+    assert (str(result.suggested), result.suggested.kind) == ("additive", "additive")
+    assert result.suggested_rank == result.low_rank.rank == 1
 
 
 def test_bad_input_is_refused():

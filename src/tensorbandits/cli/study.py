@@ -64,7 +64,9 @@ def register(app: "typer.Typer") -> None:
             int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
         ] = None,
         rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 5_000,
-        rewards: Annotated[int, typer.Option(help="How many a bandit will have, for which low rank is judged.")] = 10_000,
+        rewards: Annotated[
+            int, typer.Option(help="How many a bandit will have; low rank is judged for so many.")
+        ] = 10_000,
         replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
         out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
         jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,

@@ -36,9 +36,10 @@ class Profile:
     overall mean; ``noise_singular_values`` what noise alone would give on average.
 
     ``curve`` has the held-out scores of every model as rewards come in. What follows is said for a bandit that will
-    have ``bandit_rewards`` of them: the ``suggested`` structure (``suggested_rank`` is its rank), and the ``gain``, by
-    how much more low rank has learned there than the best model without it, as a share of all that can be learned; a
-    negative gain says that it has learned less.
+    have ``bandit_rewards`` of them: the ``suggested`` structure, which is ``"additive"`` where main effects suffice;
+    the ``suggested_rank``, that of the best low-rank structure; and the ``gain``, by how much more low rank has learned
+    there than the best model without it, as a share of all that can be learned; a negative gain says that it has
+    learned less.
 
     >>> import pyarrow as pa
     >>> from tensorbandits.data import from_log
@@ -63,13 +64,18 @@ class Profile:
 
     @property
     def suggested(self) -> Form:
-        """The low-rank structure that predicts best after as many rewards as the bandit will have."""
-        return self.curve.low_rank(self.curve.at(self.bandit_rewards))
+        """The structure to take for as many rewards as the bandit will have: low rank, or main effects alone."""
+        return self.curve.suggested(self.curve.at(self.bandit_rewards))
 
     @property
     def suggested_rank(self) -> int:
-        """The rank of the suggested structure."""
-        return self.suggested.rank
+        """The rank of the low-rank structure that predicts best then, for policies that need one in any case."""
+        return self.low_rank.rank
+
+    @property
+    def low_rank(self) -> Form:
+        """The low-rank structure that predicts best then, whether main effects suffice or not."""
+        return self.curve.low_rank(self.curve.at(self.bandit_rewards))
 
     @property
     def gain(self) -> float:

@@ -11,7 +11,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.curve import FEWEST, curve_sizes, learning_curve
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Kind, check_kind, kind_of
-from tensorbandits.tensor.scores import EFFECTS, OVERALL, structures
+from tensorbandits.tensor.scores import structures
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,14 +68,13 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
     most = curve_sizes(rewards.total)[-1:]
     curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
     (point,) = curve.points
-    suggested = curve.low_rank(point)
-    additive = not curve.lead(point)[1] and curve.rival(point) in (EFFECTS, OVERALL)
+    suggested = curve.suggested(point)
     return Diagnosis(
         kind=kind,
         rewards=point.rewards,
         scores=point.as_dict(),
         learned={model: curve.learned(point, model) for model in point.models},
-        structure="additive" if additive else suggested.kind,
-        rank=None if additive else suggested.rank,
+        structure=suggested.kind,
+        rank=None if suggested.kind == "additive" else suggested.rank,
         words=curve.sentence(point.rewards).replace("**", ""),
     )

@@ -85,7 +85,7 @@ def study(
     play = Play(rounds, most, seed, Path(folder) / "results", place, progress)
     comparison = play(playing, plain, shifted)
     largest = facts.curve.points[-1].rewards
-    matter = relevance(log.rewards(), facts.kind, facts.suggested, largest, np.random.SeedSequence(seed))
+    matter = relevance(log.rewards(), facts.kind, facts.low_rank, largest, np.random.SeedSequence(seed))
     answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source, shifted)
     if say is not None:
         say(answer.plain())

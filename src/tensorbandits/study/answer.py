@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.lineup import BASELINE, FLAGSHIP, takes_as_they_are
-from tensorbandits.tensor.scores import CELLS, EFFECTS
 
 _NORMAL = 1.96  # half of the width of a 95 % interval, in standard errors
 
@@ -60,7 +60,10 @@ def log_earned(log: Log, rounds: int) -> Amount:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends."""
+    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends.
+
+    Where there is nothing to learn, ``structure`` is empty.
+    """
 
     verdict: str
     structure: str
@@ -82,20 +85,27 @@ class Answer:
         shifted: World | None = None,
     ) -> Answer:
         """Put together what a study found; in the shifted world play those who are not told the kind of reward."""
-        names = comparison.policies
-        best = min(names, key=lambda name: float(comparison.at(name).mean()))
+        regrets = {name: float(comparison.at(name).mean()) for name in comparison.policies}
+        best = min(regrets, key=lambda name: regrets[name])
+        alike = len(regrets) > 1 and math.isclose(regrets[best], max(regrets.values()))
         baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
         rounds = int(comparison.select(best)[0].rounds[-1])
-        beside = "" if best == baseline else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
+        beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
         return cls(
             verdict=facts.verdict,
             structure=_structure(facts),
-            policy=f"**{escape(best)}** had the lowest regret of those that played.",
+            policy=(
+                "All that played had the same regret."
+                if alike
+                else f"**{escape(best)}** had the lowest regret of those that played."
+            ),
             earnings=(
-                f"Over {rounds:,} rounds it would have earned **{earned(comparison, world, best)} "
-                f"{escape(log.reward, 40)}** where the log earned {log_earned(log, rounds)}{beside}; the best cells, "
-                f"known from the start, {amount(rounds * best_mean(world))}. Brackets are 95 % intervals.{few}"
+                f"Over {rounds:,} rounds {'each' if alike else 'it'} would have earned "
+                f"**{earned(comparison, world, best)} {escape(log.reward, 40)}** where the log earned "
+                f"{log_earned(log, rounds)}{beside}; the best cells, known from the start, "
+                f"{amount(rounds * best_mean(world))}. Brackets are 95 % intervals, of policies over runs alone: the "
+                f"means of the log are taken as they are.{few}"
             ),
             remarks=tuple(remarks),
             code=start_lines(log, world, playing[best], rounds, source, shifted),
@@ -103,22 +113,26 @@ class Answer:
 
     def section(self) -> Section:
         """Return the answer as the first section of a report."""
-        lines = [self.verdict, self.structure, f"{self.policy} {self.earnings}"]
-        parts: list[Part] = [Text("\n".join(f"- {line}" for line in lines))]
+        parts: list[Part] = [Text("\n".join(f"- {line}" for line in self._lines()))]
         if self.remarks:
             parts += [Text("To look at in the log:"), Text("\n".join(f"- {remark}" for remark in self.remarks))]
         return Section("The answer", [*parts, Text("To start it:"), Code(self.code, "python")])
 
     def plain(self) -> str:
         """Return the answer as plain text, for a screen."""
-        lines = [self.verdict, self.structure, f"{self.policy} {self.earnings}"]
+        lines = self._lines()
         if self.remarks:
             lines += ["To look at in the log:", *(f"  - {remark}" for remark in self.remarks)]
         code = "\n".join(f"    {line}" for line in self.code.splitlines())
         return "\n".join([*map(plain_words, lines), "To start it:", "", code, ""])
 
+    def _lines(self) -> list[str]:
+        return [*filter(None, [self.verdict, self.structure]), f"{self.policy} {self.earnings}"]
+
 
 def _structure(facts: Profile) -> str:
+    if facts.curve.nothing_to_learn:
+        return ""
     kind, rank = facts.suggested
     point = facts.curve.at(facts.bandit_rewards)
     limit = ", the most that this log can tell of" if point.rewards < facts.bandit_rewards else ""
@@ -126,12 +140,11 @@ def _structure(facts: Profile) -> str:
     what = {
         "tucker": f"a Tucker tensor of rank {rank}",
         "affine": f"main effects with low-rank interactions (affine) of rank {rank}",
+        "additive": "main effects only (additive)",
     }[kind]
-    rival = facts.curve.rival(point)
-    if facts.curve.lead(point)[1] or rival not in (EFFECTS, CELLS):
+    if kind == "additive" or facts.curve.lead(point)[1]:
         return f"{after}: {what}."
-    other = "main effects only" if rival == EFFECTS else "every cell by itself"
-    return f"{after}: {other}; of the low-rank ones, {what}."
+    return f"{after}: every cell by itself; of the low-rank ones, {what}."
 
 
 def start_lines(

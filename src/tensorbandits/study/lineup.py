@@ -34,8 +34,9 @@ def lineup(
     """Return the policies that can play in a world, by label, and why the others cannot.
 
     ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
-    with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank. A policy
-    that cannot do without a rank is told it, unless it says one. The baseline joins if it is not among them.
+    with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank, of which
+    main effects have none. A policy that cannot do without a rank is told it, unless it says one. The baseline joins if
+    it is not among them.
     """
     if not is_sequence(policies):
         raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
@@ -47,8 +48,9 @@ def lineup(
         label if labels.count(label) == 1 else str(recipe): recipe for label, recipe in zip(labels, asked, strict=True)
     }
     if not policies:
-        told = {"rank": rank, "structure": structure}
-        named[f"{find(FLAGSHIP).label}, {structure} {rank}"] = _recipe(PolicyRecipe(FLAGSHIP, told), rank, kind)
+        told = {"structure": structure} if structure == "additive" else {"rank": rank, "structure": structure}
+        words = " ".join(map(str, reversed(told.values())))
+        named[f"{find(FLAGSHIP).label}, {words}"] = _recipe(PolicyRecipe(FLAGSHIP, told), rank, kind)
     refused, environment = {}, world(0)
     for name, recipe in named.items():
         try:
@@ -67,7 +69,7 @@ def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
     given: dict[str, Any] = {}
     if recipe.record.takes("rank") and _required(recipe, "rank"):
         given["rank"] = rank
-    if recipe.policy == FLAGSHIP and kind != "gaussian" and recipe.record.takes("reward"):
+    if recipe.policy == FLAGSHIP and kind != "gaussian" and not recipe.settings.get("paper"):
         given["reward"] = kind
     return replace(recipe, settings=given | dict(recipe.settings))
 

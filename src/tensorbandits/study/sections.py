@@ -21,7 +21,7 @@ from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
 from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
-from tensorbandits.tensor.scores import PLAIN
+from tensorbandits.tensor.scores import EFFECTS, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,6 +61,12 @@ def _repeats(facts: Profile) -> bool:
 def evidence(facts: Profile, told: int) -> Section:
     """How well models predict as rewards come in, and what follows."""
     curve = facts.curve
+    why = (
+        "as low rank is not surely ahead of main effects there"
+        if facts.suggested.kind == "additive"
+        else "the smallest low-rank structure that is not surely behind the best"
+    )
+    suggestion = f" The suggestion for {facts.bandit_rewards:,} rewards is '{facts.suggested}', {why}."
     rows = [
         [model, *(_share(curve.learned(point, model)) for point in curve.points)] for model in curve.points[0].models
     ]
@@ -68,8 +74,7 @@ def evidence(facts: Profile, told: int) -> Section:
         "Is low rank worth it, and after how many rewards",
         [
             Text(
-                f"{facts.verdict} The suggestion for {facts.bandit_rewards:,} rewards is '{facts.suggested}', the "
-                "smallest low-rank structure that is not surely behind the best. Policies that need a rank are told "
+                f"{facts.verdict}{'' if curve.nothing_to_learn else suggestion} Policies that need a rank are told "
                 f"{told}."
             ),
             Picture(
@@ -232,9 +237,10 @@ def _draw_curves(facts: Profile, axes: Axes) -> None:
 
     curve = facts.curve
     rewards = [point.rewards for point in curve.points]
-    others = [str(structure) for structure in curve.candidates if structure != facts.suggested]
-    for i, model in enumerate([*PLAIN, str(facts.suggested), *others]):
-        plain, chosen = model in PLAIN, model == str(facts.suggested)
+    suggested = EFFECTS if facts.suggested.kind == "additive" else str(facts.suggested)
+    others = [str(structure) for structure in curve.candidates if structure != facts.low_rank]
+    for i, model in enumerate([*PLAIN, str(facts.low_rank), *others]):
+        plain, chosen = model in PLAIN, model == suggested
         axes.plot(
             rewards,
             [curve.learned(point, model) for point in curve.points],

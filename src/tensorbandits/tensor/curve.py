@@ -143,6 +143,12 @@ class Curve:
         share, (low, high) = self.learned(point, ours) - self.learned(point, theirs), self._span
         return share, share - max(_MATTERS, _SURE * error / (high - low) if high > low else 0.0)
 
+    def suggested(self, point: Scores) -> Form:
+        """Return the structure to take at a point: main effects alone where low rank is not ahead of what they know."""
+        if not self.lead(point)[1] and self.rival(point) in (EFFECTS, OVERALL):
+            return Form("additive", 1)
+        return self.low_rank(point)
+
     @property
     def worth_it(self) -> bool:
         """Whether low rank is surely ahead after some number of rewards."""

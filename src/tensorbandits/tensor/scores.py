@@ -40,17 +40,17 @@ _LARGEST_CORE = 200  # entries; a structure with more of them is left out
 
 
 class Form(NamedTuple):
-    """A kind of low-rank model and its rank: the number of free columns of each factor.
+    """A kind of low-rank model and its rank: the number of free columns of each factor; main effects have one.
 
-    >>> str(Form("affine", 2))
-    'affine 2'
+    >>> str(Form("affine", 2)), str(Form("additive", 1))
+    ('affine 2', 'additive')
     """
 
-    kind: Literal["tucker", "affine"]
+    kind: Literal["tucker", "affine", "additive"]
     rank: int
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.rank}"
+        return self.kind if self.kind == "additive" else f"{self.kind} {self.rank}"
 
 
 def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
@@ -60,7 +60,8 @@ def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
     ['tucker 1', 'tucker 2', 'affine 1', 'affine 2']
     """
     found, seen = [], set()
-    for kind in ("tucker", "affine"):
+    kinds: tuple[Literal["tucker", "affine"], ...] = ("tucker", "affine")
+    for kind in kinds:
         for rank in range(1, largest + 1):
             ranks = _free(shape, kind, rank)
             if (kind, ranks) not in seen and (
