@@ -337,6 +337,24 @@ def test_the_lines_that_start_a_policy_run(folder, tmp_path, monkeypatch, capsys
     assert "segment 0" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore:a core")
+@pytest.mark.parametrize("settings", ["", "rank=auto", "rank=2", "paper=true"])
+def test_the_lines_run_for_every_policy_that_can_play(settings):
+    rng = np.random.default_rng(0)
+    frame = pa.table({"a": rng.integers(0, 4, 400), "b": rng.integers(0, 5, 400), "click": rng.integers(0, 2, 400)})
+    log = from_log(frame, ["a", "b"], "click")
+    plain, shifted = (log.world(standardise=standardise) for standardise in (False, True))
+    asked = [record.name for record in records() if "rank" not in settings or record.takes("rank")]
+    playing, _ = lineup(shifted, 1, 5_000, [f"{name}:{settings}" for name in asked], "bernoulli")
+    assert len(playing) >= len(asked)
+    for recipe in playing.values():
+        found = {"frame": frame}
+        exec(start_lines(log, plain, recipe, 5_000, None, shifted), found)
+        made = recipe.make(shifted(0), 5_000)
+        for name in ("rank", "reward", "noise"):
+            assert getattr(found["policy"], name, None) == getattr(made, name, None), (recipe, name)
+
+
 def test_the_lines_start_what_was_studied(tmp_path):
     """What a policy played on it is told on: the same levels, and rewards of the scale that it expects."""
     rng = np.random.default_rng(0)

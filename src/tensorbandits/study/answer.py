@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -162,8 +163,12 @@ def start_lines(
     record = recipe.record
     settings = dict(recipe.settings)
     paper = ".paper" if settings.pop("paper", False) else ""
+    make: Any = record.kind
     if record.takes("rank"):
         settings.setdefault("rank", "auto")
+        own = inspect.signature(make.paper if paper else make).parameters.get("rank")
+        if own is not None and settings["rank"] == own.default:
+            del settings["rank"]
     if record.takes("horizon"):
         settings.setdefault("horizon", rounds)
     if world.context:
@@ -171,7 +176,7 @@ def start_lines(
     module = record.kind.__module__
     ours = module.startswith("tensorbandits.")
     name = f"tb.{record.kind.__name__}" if ours else record.kind.__name__
-    given = "".join(f", {key}={value!r}" for key, value in settings.items() if (key, value) != ("rank", "auto"))
+    given = "".join(f", {key}={value!r}" for key, value in settings.items())
     read_with = ({"trials": log.trials} if log.trials else {}) | dict(log.options)
     options = "".join(f", {key}={value!r}" for key, value in read_with.items())
     units = []
