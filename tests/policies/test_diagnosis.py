@@ -6,6 +6,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits import Ledger
 from tensorbandits.policies.diagnosis import diagnose
+from tensorbandits.policies.registry import find
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.scores import structures
 
@@ -53,6 +54,14 @@ def test_too_few_rewards_and_wrong_settings_are_refused():
         policy.diagnose(max_rank=0)
     with pytest.raises(ValueError, match="the kind of reward is 'clicks'"):
         diagnose(policy._ledger, "clicks")
+
+
+@pytest.mark.parametrize("name", ["ucb", "elimination", "epoch-greedy", "estr", "ensemble"])
+def test_every_policy_is_diagnosed_by_what_it_was_told(name):
+    told = played(np.outer(np.arange(3.0), np.arange(4.0)), "gaussian", rounds=100)
+    policy = find(name).make((3, 4), rank=1, horizon=5_000, seed=0) if name != "ucb" else tb.VectorizedUCB((3, 4))
+    policy.tell_ledger(told.ledger)
+    assert policy.diagnose(max_rank=1) == told.diagnose(max_rank=1)
 
 
 def test_policies_with_an_oracle_of_ones_own_are_diagnosed_too():

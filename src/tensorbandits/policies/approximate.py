@@ -36,7 +36,6 @@ from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
-    from tensorbandits.policies.diagnosis import Diagnosis
     from tensorbandits.policies.explanation import Explanation
 
 Draw = Tucker | Floats | Model
@@ -193,17 +192,6 @@ class ApproximateThompsonSampling(Policy):
         valid = check_cells(cells, self.shape)
         with self._turns.still():
             return np.array([self._mean_rewards(draw, valid) for draw in self._posterior_draws()])
-
-    def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
-        """Return how well structures, main effects and raw cell means predict this policy's own rewards when held out.
-
-        It takes some seconds, changes nothing, and says which structure the rewards speak for.
-        """
-        from tensorbandits.policies.diagnosis import diagnose
-
-        with self._turns.still():
-            ledger = self._ledger.copy()
-        return diagnose(ledger, getattr(self, "reward", None), max_rank=max_rank, seed=seed)
 
     def _best(self, query: Query) -> Cell:
         """The cell of largest mean over the draws, among the cells that are best in one of them."""

@@ -15,7 +15,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,9 @@ from tensorbandits.policies import saving
 from tensorbandits.policies.query import Choice, Notes, Query
 from tensorbandits.policies.turns import Turns
 from tensorbandits.tensor.allowed import Allowed
+
+if TYPE_CHECKING:
+    from tensorbandits.policies.diagnosis import Diagnosis
 
 _SALT = 0x7E9507
 _NOTES = 20_000  # decisions whose notes are kept for those who tell a cell and a reward alone
@@ -436,6 +439,15 @@ class Policy(ABC):
         share, valid = check_probability(level, "level"), check_cells(cells, self.shape)
         with self._turns.still():
             return self._interval(valid, share)
+
+    def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
+        """Return how well structures, main effects and raw cell means predict this policy's own rewards when held out.
+
+        It takes some seconds, changes nothing, and says which structure the rewards speak for.
+        """
+        from tensorbandits.policies.diagnosis import diagnose
+
+        return diagnose(self.copy_ledger(), getattr(self, "reward", None), max_rank=max_rank, seed=seed)
 
     def _check_many(self, levels: Any) -> list[Cell]:
         if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
