@@ -71,6 +71,8 @@ def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
         assert expected in words
     assert ELIMINATION not in words
     assert "Elimination is left out: TensorElimination takes no context" in words
+    assert "Ensemble sampling plays with rewards that are shifted and divided" in words
+    assert "Name it with `reward=bernoulli` to have it told." in words
     assert "To start it:" in result.stdout
     assert "read_log(" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -223,7 +225,9 @@ def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path
 
 def test_context_is_named_in_the_report_however_it_is_given(tmp_path):
     _, twin = study(noise(300), tmp_path, context=[1], policies=["ucb"], rounds=5, replications=1)
-    assert "rewards, given b: a reward" in twin.read_text(encoding="utf-8")
+    words = twin.read_text(encoding="utf-8")
+    assert "rewards, given b: a reward" in words
+    assert "plays with rewards that are shifted" not in words
     with pytest.raises(TypeError, match="context is 'a'; give a list of modes"):
         study(noise(300), tmp_path, context="a")
 

@@ -94,7 +94,7 @@ def study(
         sections.contents(log, facts),
         sections.evidence(facts, told),
         sections.cells(log, plain, (min_count, shrinkage)),
-        sections.policies(comparison, log, plain, playing, refused),
+        sections.policies(comparison, log, plain, playing, refused, facts.kind),
         sections.how(playing, comparison, seed, time.perf_counter() - start, command),
     ]
     return write(Report(f"A study of {escape(log.reward)} by {', '.join(map(escape, log.modes))}", report), folder)

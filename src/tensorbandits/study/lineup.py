@@ -36,7 +36,8 @@ def lineup(
     ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
     with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank, of which
     main effects have none. A policy that cannot do without a rank is told it, unless it says one. The baseline joins if
-    it is not among them.
+    it is not among them. Others than Thompson sampling are not told the kind of reward, as that may take far longer:
+    ensemble sampling of clicks made a study five times as long.
     """
     if not is_sequence(policies):
         raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")

@@ -21,6 +21,7 @@ from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
 from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
+from tensorbandits.tensor.effects import Kind
 from tensorbandits.tensor.scores import EFFECTS, PLAIN
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def policies(
     world: World,
     playing: Mapping[str, PolicyRecipe],
     refused: Mapping[str, str],
+    kind: Kind,
 ) -> Section:
     """What the policies earned, and their regrets."""
     names = comparison.policies
@@ -160,6 +162,14 @@ def policies(
         Panel(comparison, "log", "cumulative regret", names, unit=unit),
         Panel(comparison, "log", "regret per round", names, scale="log", quantity="per round", unit=unit),
     ]
+    slow = [
+        Text(
+            f"{escape(name[:1].upper() + name[1:])} plays with rewards that are shifted and divided, though it can be "
+            f"told what kind they are, as it may then take far longer. Name it with `reward={kind}` to have it told."
+        )
+        for name, recipe in playing.items()
+        if kind != "gaussian" and recipe.record.takes("reward") and not {"reward", "paper"} & recipe.settings.keys()
+    ]
     left_out = [f"{name[:1].upper()}{name[1:]} is left out: {escape(why, 500)}." for name, why in refused.items()]
     parts: list[Part] = [
         Text(
@@ -168,6 +178,7 @@ def policies(
             "they are, the others shifted and divided by their spread; regrets are in units of the log's rewards. Who "
             "was told from the baseline, or was clearly behind the best, after a few runs was not run again."
         ),
+        *slow,
         *map(Text, left_out),
         Picture(
             "regret", lambda path: plot_panels([panels], path), f"Mean cumulative regret {band_words(comparison)}."
