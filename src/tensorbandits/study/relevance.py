@@ -17,6 +17,7 @@ from tensorbandits.tensor.tucker import Floats
 
 _SURE = 2.0  # standard errors,
 _UNSURE = 0.025  # and the probability of what is surely not so
+_CHANCE = 0.01  # below it a difference between levels is not by chance
 SMALL = 0.05  # of what can be learned: a mode that surely adds less can be left out
 
 
@@ -81,7 +82,7 @@ def relevance(
         lead, error = scores.ahead(best[None], best[j], by_cells=True)
         chance, most = between_levels(ledger, j)
         share = max(lead + _SURE * error, most) / learned if learned > 0 else math.inf
-        relevances.append(Relevance(j, lead > _SURE * error or chance < _UNSURE, share))
+        relevances.append(Relevance(j, lead > _SURE * error or chance < _CHANCE, share))
     return relevances
 
 
