@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, chndtrinc
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import divisions
+from tensorbandits.tensor.curve import MATTERS, divisions
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, Kind
 from tensorbandits.tensor.scores import EFFECTS, OVERALL, Form, Scores, predictions
@@ -81,8 +81,9 @@ def relevance(
     for j in range(order):
         lead, error = scores.ahead(best[None], best[j], by_cells=True)
         chance, most = between_levels(ledger, j)
+        ahead = lead > max(_SURE * error, MATTERS * learned)
         share = max(lead + _SURE * error, most) / learned if learned > 0 else math.inf
-        relevances.append(Relevance(j, lead > _SURE * error or chance < _CHANCE, share))
+        relevances.append(Relevance(j, ahead or chance < _CHANCE, share))
     return relevances
 
 

@@ -26,7 +26,7 @@ FEWEST = 8  # rewards, of which two are held out at a time
 _FOLDS = 4  # quarters of the rewards, each of which is held out once
 _MANY = 50_000  # rewards from which two quarters are enough
 _SURE = 2.0  # standard errors by which a score must be ahead
-_MATTERS = 0.01  # and the share of what can be learned
+MATTERS = 0.01  # and the share of what can be learned
 
 
 def curve_sizes(total: int, wanted: int | None = None) -> list[int]:
@@ -141,7 +141,7 @@ class Curve:
         theirs = max(PLAIN, key=lambda name: point[name])
         _, error = point.ahead(ours, theirs)
         share, (low, high) = self.learned(point, ours) - self.learned(point, theirs), self._span
-        return share, share - max(_MATTERS, _SURE * error / (high - low) if high > low else 0.0)
+        return share, share - max(MATTERS, _SURE * error / (high - low) if high > low else 0.0)
 
     def suggested(self, point: Scores) -> Form:
         """Return the structure to take at a point: main effects alone where low rank is not ahead of what they know."""
