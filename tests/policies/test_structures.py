@@ -246,6 +246,18 @@ def test_with_many_rewards_every_cell_is_tried_and_a_better_one_is_found(setting
     assert played[-100:].count((0, 0)) > 90
 
 
+@pytest.mark.parametrize(("size", "each"), [(400, True), (5, False)])
+def test_draws_are_recalled_only_when_there_are_some_rewards_for_each_number(size, each):
+    policy, rng = tb.TensorThompsonSampling((size,) * 3, 2, seed=0), np.random.default_rng(0)
+    policy.tell_many(rng.integers(size, size=(9_000, 3)), rng.standard_normal(9_000))
+    swept = []
+    for _ in range(40):
+        cell = policy.ask()
+        swept.append(policy.oracle.seen == policy.ledger.rounds)
+        policy.tell(cell, 0.0)
+    assert all(swept) == each
+
+
 @pytest.mark.parametrize("residual", [None, False])
 def test_draws_for_cells_that_were_hardly_tried_are_played_but_not_believed(residual):
     policy = tb.TensorThompsonSampling((3, 3), 1, residual=residual, draws=2_000, seed=0)

@@ -40,7 +40,7 @@ _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _NEW = 30.0  # rewards of a cell, after which the next says half as much of which structure is right
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
-_SETTLED = 4000.0  # rewards from which on one more says too little for a sweep; what 1 / 4000 more of them say does
+_SETTLED = 4000.0  # rewards from which on, if they are not _FEW, one more says too little for a sweep; 1 / 4000 more do
 _DRAWS = 8  # over which shares of rewards are averaged
 _MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left
@@ -159,7 +159,8 @@ class GibbsOracle:
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
         much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
-        share = 1.0 if self._anew else max(self.worth, ledger.rounds / _SETTLED)  # rewards that are worth a sweep
+        settled = max(_SETTLED, _FEW * max(sampler.numbers for sampler in self.samplers))
+        share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)  # rewards that are worth a sweep
         if received > _MANY * self.seen or much or news > RECENT * share:
             for sampler in self.samplers:
                 sampler.forget()
