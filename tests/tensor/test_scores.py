@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.sim.steadied import steady
@@ -315,3 +316,21 @@ def test_empty_parts_are_refused():
     one = Rewards((2, 2), np.zeros((1, 2), int), np.ones(1), np.ones(1, int))
     with pytest.raises(ValueError, match="there are 1 rewards; some are held out"):
         learning_curve(one, "gaussian", [], [1], np.random.SeedSequence(0))
+
+
+def test_the_chance_of_differences_between_levels_is_that_of_the_plain_test():
+    """Of each level but one, what its rewards exceed the mean of their stratum by; the last follows from the others."""
+    rng, shape = np.random.default_rng(0), (8, 30, 6)
+    cells = rng.integers(shape, size=(20_000, 3))
+    rewards = rng.standard_normal(len(cells)) + 0.05 * cells[:, 0] / 8
+    ledger = Ledger(shape)
+    ledger.add(cells, rewards)
+    excess, covariance = np.zeros(7), np.zeros((7, 7))
+    for stratum in np.ndindex(shape[1:]):
+        here = (cells[:, 1:] == stratum).all(axis=1)
+        values, levels = rewards[here], np.eye(8)[cells[here, 0], :7]
+        share = levels.mean(axis=0)
+        excess += (values - values.mean()) @ levels
+        covariance += values.var(ddof=1) * here.sum() * (np.diag(share) - np.outer(share, share))
+    statistic = excess @ np.linalg.solve(covariance, excess)
+    assert between_levels(ledger, 0)[0] == pytest.approx(stats.chi2.sf(statistic, 7), rel=1e-6)

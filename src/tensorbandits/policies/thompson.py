@@ -40,7 +40,9 @@ _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
 _LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
 _NEW = 30.0  # rewards of a cell, after which the next says half as much of which structure is right
 _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
-_SETTLED = 4000.0  # rewards from which on, if they are not _FEW, one more says too little for a sweep; 1 / 4000 more do
+_SETTLED = (
+    4000.0  # rewards, or _FEW for each number if these are more, after which one more says too little for a sweep
+)
 _DRAWS = 8  # over which shares of rewards are averaged
 _MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left

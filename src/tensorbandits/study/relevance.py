@@ -6,17 +6,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array
 from scipy.special import chdtrc, chndtrinc
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import MATTERS, divisions
+from tensorbandits.tensor.curve import MATTERS, SURE, divisions
 from tensorbandits.tensor.dealing import Rewards
 from tensorbandits.tensor.effects import Family, Kind
 from tensorbandits.tensor.scores import EFFECTS, OVERALL, Form, Scores, predictions
 from tensorbandits.tensor.tucker import Floats
 
-_SURE = 2.0  # standard errors,
-_UNSURE = 0.025  # and the probability of what is surely not so
+_UNSURE = 0.025  # probability of what is surely not so
+_ROUNDING = 1e-14  # of sums, per level
 _CHANCE = 0.01  # below it a difference between levels is not by chance
 SMALL = 0.05  # of what can be learned: a mode that surely adds less can be left out
 
@@ -81,8 +82,8 @@ def relevance(
     for j in range(order):
         lead, error = scores.ahead(best[None], best[j], by_cells=True)
         chance, most = between_levels(ledger, j)
-        ahead = lead > max(_SURE * error, MATTERS * learned)
-        share = max(lead + _SURE * error, most) / learned if learned > 0 else math.inf
+        ahead = lead > max(SURE * error, MATTERS * learned)
+        share = max(lead + SURE * error, most) / learned if learned > 0 else math.inf
         relevances.append(Relevance(j, ahead or chance < _CHANCE, share))
     return relevances
 
@@ -100,20 +101,21 @@ def between_levels(ledger: Ledger, mode: int) -> tuple[float, float]:
     """
     counts, levels = ledger.counts, ledger.cells[:, mode]
     _, rest = np.unique(np.delete(ledger.cells, mode, axis=1), axis=0, return_inverse=True)
-    table = np.zeros((rest.max() + 1, ledger.shape[mode]))
-    table[rest, levels] = counts
-    total = table.sum(axis=1)
+    table = csr_array((counts, (rest, levels)), shape=(rest.max() + 1, ledger.shape[mode]))
+    total = np.bincount(rest, counts)
     mean = np.bincount(rest, ledger.totals) / total
     squares = np.bincount(rest, ledger.within + counts * (ledger.means - mean[rest]) ** 2)
     variance = squares / np.maximum(total - 1.0, 1.0)
     differences = np.bincount(levels, counts * (ledger.means - mean[rest]), minlength=table.shape[1])
-    spread = np.diag(variance @ table) - (table * (variance / total)[:, None]).T @ table
+    spread = np.diag(variance @ table) - (table.T @ diags_array(variance / total) @ table).toarray()
     shares = table.sum(axis=0) / total.sum()
-    compared = (total - (table**2).sum(axis=1) / total).sum() / (1.0 - shares @ shares)  # as if levels were even
-    degrees = int(np.linalg.matrix_rank(spread, hermitian=True))
+    compared = (total - np.bincount(rest, counts**2) / total).sum() / (1.0 - shares @ shares)  # as if levels were even
+    sizes, axes = np.linalg.eigh(spread)
+    told = sizes > _ROUNDING * len(sizes) * max(sizes[-1], 0.0)
+    degrees = int(told.sum())
     if not degrees or compared <= 0:
         return 1.0, 0.0 if compared > 0 else math.inf
-    statistic = float(differences @ np.linalg.pinv(spread, hermitian=True) @ differences)
+    statistic = float(((differences @ axes[:, told]) ** 2 / sizes[told]).sum())
     least = max(statistic, degrees)  # levels that are closer than chance would have it are not the more alike for it
     most = float(chndtrinc(least, degrees, _UNSURE)) / (2.0 * float(compared))
     return float(chdtrc(degrees, statistic)), most

@@ -25,7 +25,7 @@ _APART = 1.6  # factor by which a step must differ from the numbers that were as
 FEWEST = 8  # rewards, of which two are held out at a time
 _FOLDS = 4  # quarters of the rewards, each of which is held out once
 _MANY = 50_000  # rewards from which two quarters are enough
-_SURE = 2.0  # standard errors by which a score must be ahead
+SURE = 2.0  # standard errors by which a score must be ahead
 MATTERS = 0.01  # and the share of what can be learned
 
 
@@ -123,7 +123,7 @@ class Curve:
     def low_rank(self, point: Scores) -> Form:
         """Return the smallest structure that is not surely behind the best at a point."""
         ordered = sorted(self.candidates, key=lambda structure: (structure.rank, structure.kind == "affine"))
-        name = point.best([str(structure) for structure in ordered], _SURE)
+        name = point.best([str(structure) for structure in ordered], SURE)
         return next(structure for structure in ordered if str(structure) == name)
 
     def rival(self, point: Scores) -> str:
@@ -141,7 +141,7 @@ class Curve:
         theirs = max(PLAIN, key=lambda name: point[name])
         _, error = point.ahead(ours, theirs)
         share, (low, high) = self.learned(point, ours) - self.learned(point, theirs), self._span
-        return share, share - max(MATTERS, _SURE * error / (high - low) if high > low else 0.0)
+        return share, share - max(MATTERS, SURE * error / (high - low) if high > low else 0.0)
 
     def suggested(self, point: Scores) -> Form:
         """Return the structure to take at a point: main effects alone where low rank is not ahead of what they know."""
@@ -161,7 +161,7 @@ class Curve:
             return True
         models = [model for model in self.points[0].models if model != OVERALL]
         ahead = [point.ahead(model, OVERALL) for point in self.points for model in models]
-        return not any(by > _SURE * error and by > 0 for by, error in ahead)
+        return not any(by > SURE * error and by > 0 for by, error in ahead)
 
     def stretches(self) -> list[Stretch]:
         """Return between which numbers of rewards low rank is ahead, with ends where its lead is no longer sure."""
