@@ -41,7 +41,7 @@ from benchmarks import (
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.store import Options, Store
-from tensorbandits.report import Section
+from tensorbandits.report.page import Section
 
 SUITES: dict[str, ModuleType] = {
     suite.NAME: suite

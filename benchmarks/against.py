@@ -25,9 +25,9 @@ from benchmarks.report import Findings, command
 from benchmarks.run import ONE_THREAD, ROOT
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import median_interval
-from tensorbandits.evidence import amount, decide
 from tensorbandits.policies.registry import PolicyRecord, records
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount, decide
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "against"
 ALONE = True

@@ -11,10 +11,10 @@ import tensorbandits as tb
 from benchmarks.report import Findings, command
 from benchmarks.run import peak_megabytes
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "application"
-MEASURED = "tensorbandits.bandit"
+MEASURED = "tensorbandits.bandit.bandit"
 ALONE = True
 TITLE = "A bandit: time of a decision beside its policy, memory of open ones, chances that are kept"
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tensorbandits as tb
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 
 
 class BetaBernoulliArms(tb.Policy):

@@ -14,8 +14,8 @@ from benchmarks.bed_lines import BEDS, LABELS, MENU, OTHERS, OURS, first_seed
 from benchmarks.regret import Requirement, judge, verdict_table
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, read_lines
-from tensorbandits.evidence import Floats, amount, paired, student
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.evidence import Floats, amount, paired, student
+from tensorbandits.report.page import Part, Picture, Table, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 

@@ -20,8 +20,8 @@ from rich.console import Console
 from benchmarks.bed_findings import section
 from benchmarks.bed_lines import BEDS, LABELS, MENU, OTHERS, first_seed
 from benchmarks.store import Options
-from tensorbandits.evidence import amount
-from tensorbandits.report import Table
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Table
 from tensorbandits.sim.compare import Comparison, EnvironmentFactory, Run, Where, compare
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.sim.results import read_runs

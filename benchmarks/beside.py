@@ -16,8 +16,8 @@ from benchmarks.peers import NOISE, PEERS, RANK, ROUNDS, SIGNAL, Peer
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import POLICIES, make, warm_up_all
-from tensorbandits.evidence import amount
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME, MODULE = "peers", "beside"
 ALONE = False

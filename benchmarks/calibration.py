@@ -9,7 +9,7 @@ import numpy as np
 import tensorbandits as tb
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "calibration"
 ALONE = False

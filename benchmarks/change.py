@@ -15,12 +15,12 @@ import tensorbandits as tb
 from benchmarks import figures
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME = MODULE = "change"
 ALONE = False
 TITLE = "Change: channels that switch, offers that come and go"
-MEASURED = "tensorbandits.bandit"
+MEASURED = "tensorbandits.bandit.bandit"
 
 SHAPE, REPLICATIONS, ROUNDS, QUICK_ROUNDS = (4, 10, 5), 20, 6_000, 400
 HALF_LIFE, RANK = 600, 2  # rewards, and what the bandit is told

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks import measured, scale
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.evidence import amount, decide, student
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount, decide, student
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "claims"
 ALONE = True
@@ -67,7 +67,7 @@ class Claim:
         return f"{value:.1%}" if self.unit == "%" else f"{amount(value)} {self.unit}".strip()
 
     def verdict(self, value: float | np.ndarray) -> str:
-        """``reported``, or what :mod:`tensorbandits.evidence` says of an interval, or whether the number is within."""
+        """``reported``, or what the evidence says of an interval, or whether the number is within."""
         if self.most is None and self.least is None:
             return "reported"
         if isinstance(value, np.ndarray):

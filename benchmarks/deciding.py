@@ -13,9 +13,9 @@ from benchmarks.report import dash
 from benchmarks.slices import NOISE, SIGNAL, paper_tucker
 from benchmarks.store import Result, Settings
 from benchmarks.timing import make, median_interval
-from tensorbandits.evidence import amount, decide
 from tensorbandits.policies.registry import find, records
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount, decide
+from tensorbandits.report.page import Part, Table, Text
 
 ARMS, RANK, HORIZON = 8_000, 2, 10_000
 MOST = {20: 1.0, 1_000: 5.0}  # times the line, by levels of each of three modes

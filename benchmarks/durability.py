@@ -20,9 +20,9 @@ from benchmarks.report import Findings, command
 from benchmarks.served import BANDIT, SHARED, Place, Service, call, path, placed, serving
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.witnesses import Client, Field, Tally
-from tensorbandits.report import Part, Table, Text
-from tensorbandits.service.hosts import pages
-from tensorbandits.service.replica import Replica
+from tensorbandits.report.page import Part, Table, Text
+from tensorbandits.service.engine.hosts import pages
+from tensorbandits.service.engine.replica import Replica
 from tensorbandits.store import Store as Events
 
 NAME = MODULE = "durability"

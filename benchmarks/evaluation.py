@@ -10,7 +10,7 @@ import pyarrow as pa
 import tensorbandits as tb
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "evaluation"
 MEASURED = "tensorbandits.evaluate"

@@ -18,8 +18,8 @@ from benchmarks import beds, figures
 from benchmarks.bed_lines import BEDS, OURS
 from benchmarks.report import Findings, command
 from benchmarks.store import Options
-from tensorbandits.evidence import amount
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Picture, Table, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.recipes import PolicyRecipe
 

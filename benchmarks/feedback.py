@@ -21,10 +21,10 @@ import numpy as np
 import tensorbandits as tb
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "feedback"
-MEASURED = "tensorbandits.bandit"
+MEASURED = "tensorbandits.bandit.bandit"
 ALONE = False
 TITLE = "Feedback as it comes: late, in batches, shuffled, lost, doubled"
 

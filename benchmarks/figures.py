@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import POLICIES
-from tensorbandits.drawing import COLOURS
+from tensorbandits.base.drawing import COLOURS
 
 if TYPE_CHECKING:  # otherwise imported where it is used: measurements need none of it
     from matplotlib.axes import Axes

@@ -15,11 +15,12 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel
 
-from tensorbandits.service import errors, logs
-from tensorbandits.service.guard import Guard
-from tensorbandits.service.keyring import Keys, make_key
+from tensorbandits.service import logs
+from tensorbandits.service.http import errors
+from tensorbandits.service.http.guard import Guard
+from tensorbandits.service.http.keyring import Keys, make_key
+from tensorbandits.service.http.security import require
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.service.security import require
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
 

@@ -14,8 +14,8 @@ from benchmarks.report import Findings, command, dash
 from benchmarks.slices import NOISE, SIGNAL, Player, paper_tucker
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import median_interval
-from tensorbandits.evidence import amount, decide
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount, decide
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "kinds"
 ALONE = True

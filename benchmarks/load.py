@@ -18,7 +18,7 @@ from benchmarks.run import ROOT
 from benchmarks.served import BANDIT, SHARED, Service, call, placed, processor, serving
 from benchmarks.shots import TELL_EVERY, TELL_MOST
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME = MODULE = "load"
 ALONE, ONE_CORE = True, False

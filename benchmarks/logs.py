@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.report import Findings, command
 from benchmarks.run import ROOT, peak_megabytes, python
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.evidence import amount
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "logs"
 ALONE = True

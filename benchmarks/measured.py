@@ -37,9 +37,8 @@ def microseconds(times: list[float]) -> float:
 
 def thompson(settings: Settings) -> Result:
     """A round of Thompson sampling, in turns with UCB's arithmetic, then beside both plain twins."""
-    from tests.plain.sweep import all_rows, row_by_row
-
     from benchmarks.twins import sampling
+    from tests.plain.sweep import all_rows, row_by_row
 
     warm_up("thompson")
     ours = game("thompson", settings["p"])

@@ -24,8 +24,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
-from tensorbandits.checks import check_count
-from tensorbandits.report import markdown_table
+from tensorbandits.base.checks import check_count
+from tensorbandits.report.page import markdown_table
 
 SIGNAL, NOISE, RANK, ROUNDS = 0.5, 1.0, 2, 10_000
 Cell = tuple[int, ...]

@@ -17,9 +17,9 @@ import numpy as np
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, read_lines
 from benchmarks.timing import median_interval
-from tensorbandits.evidence import FEW, amount, decide, paired, student
 from tensorbandits.policies.registry import find
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import FEW, amount, decide, paired, student
+from tensorbandits.report.page import Part, Table, Text
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
@@ -56,7 +56,7 @@ class Requirement:
     """The mean or median of a policy's final regrets, or its mean over another's, must lie within bounds.
 
     ``"tail"`` is the worst of them over the median. Means, medians and ratios of means are judged by 95 % intervals, as
-    :mod:`tensorbandits.evidence` says; a tail is what it was, from some replications on.
+    :mod:`tensorbandits.report.evidence` says; a tail is what it was, from some replications on.
     """
 
     text: str

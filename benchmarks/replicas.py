@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.report import Findings, command
 from benchmarks.served import BANDIT, MODES, SHARED, Caller, Place, Service, call, path, placed, processor, serving
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Table, Text
-from tensorbandits.service.hosts import pages
-from tensorbandits.service.replica import Replica
+from tensorbandits.report.page import Part, Table, Text
+from tensorbandits.service.engine.hosts import pages
+from tensorbandits.service.engine.replica import Replica
 from tensorbandits.store import Store as Events
 
 NAME = MODULE = "replicas"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.store import Settings, Store
-from tensorbandits.report import Code, Part, Report, Section, Text, write
+from tensorbandits.report.page import Code, Part, Report, Section, Text, write
 from tensorbandits.sim.plan import software
 
 dash = "–"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tensorbandits as tb
-from tensorbandits.tensor.sweep import Model
+from tensorbandits.model.sweep import Model
 
 SIZE, ORDER, RULES = 1_000, 3, 1_000
 REPEATS = 300

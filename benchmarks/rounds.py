@@ -11,10 +11,10 @@ from benchmarks import figures
 from benchmarks.report import Findings, command, dash
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import NOISE, POLICIES, SIGNAL, UNEVEN, game, per_round, warm_up, window
-from tensorbandits.evidence import amount
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.registry import records
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME = MODULE = "rounds"
 ALONE = True

@@ -15,8 +15,8 @@ from benchmarks.run import peak_megabytes
 from benchmarks.slices import paper_tucker
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.timing import Game, warm_up
-from tensorbandits.evidence import amount
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME = MODULE = "scale"
 ALONE = True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import _axes
-from tensorbandits.drawing import COLOURS
+from tensorbandits.base.drawing import COLOURS
 
 WORDS = {"noop": "no-op", "ask": "ask", "keyed": "ask with a key"}
 

@@ -20,7 +20,7 @@ from benchmarks import service_figures
 from benchmarks.report import Findings, command
 from benchmarks.served import BANDIT, MODES, SHARED, Caller, Place, Service, call, path, placed, processor, serving
 from benchmarks.store import Options, Result, Settings, Store
-from tensorbandits.report import Part, Picture, Table, Text
+from tensorbandits.report.page import Part, Picture, Table, Text
 
 NAME = MODULE = "soak"
 ALONE, ONE_CORE = True, False

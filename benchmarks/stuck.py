@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 import tensorbandits as tb
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store, read_lines
-from tensorbandits.checks import Cell
-from tensorbandits.evidence import amount
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.base.checks import Cell
+from tensorbandits.model.sweep import Model
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Table, Text
 from tensorbandits.sim.recipes import PaperWorld
-from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import unfold
 
 NAME = MODULE = "stuck"

@@ -14,8 +14,8 @@ from benchmarks.report import Findings, command
 from benchmarks.run import ROOT, python
 from benchmarks.store import Options, Result, Settings, Store
 from benchmarks.study_logs import NAMES, adverts, clicks, lucky
-from tensorbandits.evidence import amount, paired, show_ratio
-from tensorbandits.report import Part, Table, Text
+from tensorbandits.report.evidence import amount, paired, show_ratio
+from tensorbandits.report.page import Part, Table, Text
 
 NAME = MODULE = "studies"
 ALONE = True

@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks.served import BANDIT, MODES, NAME, Caller, call, path, placed, serving
 from benchmarks.store import Result, Settings
 from benchmarks.witnesses import Cell, Tally, cell_of, reward_of
-from tensorbandits.report import Part, Table, Text
-from tensorbandits.service.replica import Replica
+from tensorbandits.report.page import Part, Table, Text
+from tensorbandits.service.engine.replica import Replica
 from tensorbandits.store import Store as Events
 
 CLIENTS = 8

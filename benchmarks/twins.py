@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
+
+import tensorbandits as tb
+from tensorbandits.base.checks import resolve_rank
+from tensorbandits.model.likelihood import noise_level
+from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
+from tensorbandits.policies.exploration import Exploration
+from tensorbandits.tensor.completion import Completion, CompletionInfo, _leading, _weigh, choose_rank
 from tests.plain.completion import iterate
 from tests.plain.dense import DenseRidge
 from tests.plain.policies import plain
 from tests.plain.sweep import PlainChain, row_by_row
-
-import tensorbandits as tb
-from tensorbandits.checks import resolve_rank
-from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
-from tensorbandits.policies.exploration import Exploration
-from tensorbandits.tensor.completion import Completion, CompletionInfo, _leading, _weigh, choose_rank
-from tensorbandits.tensor.likelihood import noise_level
 
 DENSE_CELLS = 8_000  # a matrix over all of them takes 512 MB
 

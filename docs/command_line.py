@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tensorbandits.cli import application
-from tensorbandits.report import markdown_table
+from tensorbandits.report.page import markdown_table
 
 PAGE = Path(__file__).parent / "reference" / "command-line.md"
 

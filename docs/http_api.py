@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tensorbandits.service.app import create_app
-from tensorbandits.service.errors import CODES
+from tensorbandits.service.http.app import create_app
+from tensorbandits.service.http.errors import CODES
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
 

@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from tests.plain.completion import project
-from tests.plain.sweep import core_equations
 from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
 from tensorbandits import theory
+from tensorbandits.model.solve import row_equations, solve_spd
+from tensorbandits.model.sweep import Model, sweep
 from tensorbandits.tensor.completion import _Draws, _leading, _project_others, _weigh
-from tensorbandits.tensor.solve import row_equations, solve_spd
-from tensorbandits.tensor.sweep import Model, sweep
 from tensorbandits.tensor.tucker import rotation
+from tests.plain.completion import project
+from tests.plain.sweep import core_equations
 
 ROWS: dict[str, Callable[[], str]] = {}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from tensorbandits.report import markdown_table
-from tensorbandits.service.access import table
-from tensorbandits.service.errors import CODES
+from tensorbandits.report.page import markdown_table
+from tensorbandits.service.http.access import table
+from tensorbandits.service.http.errors import CODES
 from tensorbandits.service.settings import PREFIX, Settings
 
 PAGES = [Path(__file__).parent / "how-to" / name for name in ("run-the-service.md", "operate-the-service.md")]

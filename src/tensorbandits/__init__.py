@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorbandits import data, theory
 from tensorbandits.advice import recommend
-from tensorbandits.bandit import Bandit
-from tensorbandits.decision import Decision
+from tensorbandits.bandit.bandit import Bandit
+from tensorbandits.bandit.decision import Decision
 from tensorbandits.evaluate import Evaluation, evaluate
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorbandits.checks import Cell, Rank, check_context, check_count, check_shape, resolve_rank
+from tensorbandits.base.checks import Cell, Rank, check_context, check_count, check_shape, resolve_rank
 from tensorbandits.policies.approximate import SLOW_CORE
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.elimination import SLOW_INSIDE

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits import codec
-from tensorbandits.checks import (
+from tensorbandits.base import codec
+from tensorbandits.base.checks import (
     LARGEST_REWARD,
     Cell,
     check_array,

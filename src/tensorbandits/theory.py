@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal
 
-from tensorbandits.checks import Cell, Rank, check_count, check_positive, check_shape, resolve_rank
+from tensorbandits.base.checks import Cell, Rank, check_count, check_positive, check_shape, resolve_rank
 
 # Exponents of Table 1, by policy, as functions of d: p^first + p^second * n^third.
 _TABLE_1: dict[str, Callable[[int], tuple[float, float, float]]] = {

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from tests.client.fake import Fake
 
 import tensorbandits as tb
 from tensorbandits.client import http
+from tests.client.fake import Fake
 
 URL = "http://service.test"
 

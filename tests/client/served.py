@@ -5,7 +5,7 @@ import threading
 
 import uvicorn
 
-from tensorbandits.service.app import create_app
+from tensorbandits.service.http.app import create_app
 from tensorbandits.service.settings import Settings
 
 

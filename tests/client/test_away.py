@@ -7,11 +7,11 @@ import warnings
 
 import httpx
 import pytest
-from tests.client.fake import error
 
 import tensorbandits as tb
+from tensorbandits.bandit.book import ClosedDecisionError, UnknownDecisionError
 from tensorbandits.client import ServerAwayError
-from tensorbandits.feedback import ClosedDecisionError, UnknownDecisionError
+from tests.client.fake import error
 
 ARM = {"offer": "a", "channel": "mail"}
 

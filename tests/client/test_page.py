@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.client.served import served
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-the-client.md"

@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from tests.client.fake import Listening, error
 
 from tensorbandits.client import ServerAwayError, ServerError
+from tests.client.fake import Listening, error
 
 
 def busy(status=503, **headers):

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pyarrow as pa
 import pytest
-from tests.client.conftest import client_of
-from tests.client.served import served
 
 import tensorbandits as tb
+from tensorbandits.bandit.book import CancelledDecisionError, ClosedDecisionError, UnknownDecisionError
 from tensorbandits.client import NameTakenError, UnknownBanditError
-from tensorbandits.feedback import CancelledDecisionError, ClosedDecisionError, UnknownDecisionError
+from tests.client.conftest import client_of
+from tests.client.served import served
 
 DAY = datetime.date(2024, 2, 29)
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms", DAY]}

@@ -13,18 +13,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.client.fake import error
 
 import tensorbandits as tb
-from tensorbandits import checks
 from tensorbandits import client as package
-from tensorbandits.client import NameTakenError, ServerError, UnknownBanditError, wire
-from tensorbandits.feedback import (
+from tensorbandits.bandit.book import (
     CancelledDecisionError,
     ClosedDecisionError,
     ExpiredDecisionError,
     UnknownDecisionError,
 )
+from tensorbandits.base import checks
+from tensorbandits.client import NameTakenError, ServerError, UnknownBanditError, wire
+from tests.client.fake import error
 
 DAY = datetime.date(2024, 2, 29)
 

@@ -118,6 +118,6 @@ def test_the_recommended_world_of_flights(flight_log):
 
 @pytest.mark.parametrize("make", [bikes, flights])
 def test_what_is_not_installed_is_named(make, monkeypatch):
-    monkeypatch.setattr("tensorbandits.checks.find_spec", lambda name: name in ("pyarrow", "narwhals") or None)
+    monkeypatch.setattr("tensorbandits.base.checks.find_spec", lambda name: name in ("pyarrow", "narwhals") or None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'tensorbandits\[paper\]'"):
         make()

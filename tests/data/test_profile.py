@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
-from tensorbandits import frames
+from tensorbandits.base import frames
 from tensorbandits.data import from_log, profile
 
 pa = pytest.importorskip("pyarrow")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks import evaluation
 
 import tensorbandits as tb
+from benchmarks import evaluation
 from tensorbandits.evaluate.learners import along, replay
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import named

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tensorbandits.service.replica import Replica
+from tensorbandits.service.engine.replica import Replica
 from tensorbandits.store import Event, New
 
 HERE = Path(__file__).parent

@@ -25,7 +25,7 @@ from tensorbandits.paper.item import (
     with_hindsight,
 )
 from tensorbandits.policies.registry import records
-from tensorbandits.report import Claims, Picture, Table, Text
+from tensorbandits.report.page import Claims, Picture, Table, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.environment import paper_tensor
 from tensorbandits.sim.jobs import Job, Run

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.plain.sweep import PlainChain, row_by_row, sweep
 
 import tensorbandits as tb
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.ensemble import _MOST_PASSES, _SETTLED, EnsembleOracle
 from tensorbandits.policies.thompson import GibbsOracle
-from tensorbandits.tensor.sweep import Model
+from tests.plain.sweep import PlainChain, row_by_row, sweep
 
 
 class WrittenOut(Model):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.tensor.gibbs import NOISE_RATE, NOISE_SHAPE, OFFSET_VARIANCE
-from tensorbandits.tensor.solve import row_equations
-from tensorbandits.tensor.sweep import Model
+from tensorbandits.model.gibbs import NOISE_RATE, NOISE_SHAPE, OFFSET_VARIANCE
+from tensorbandits.model.solve import row_equations
+from tensorbandits.model.sweep import Model
 from tensorbandits.tensor.tucker import Tucker, outer_rows
 
 
@@ -121,7 +121,7 @@ def objective(tensor, prior, precisions, cells, N, Y, *, variance, core_precisio
 
 
 class PlainChain:
-    """The Gibbs chain of ``tensorbandits.tensor.gibbs`` in plain NumPy, started from the compiled one."""
+    """The Gibbs chain of ``tensorbandits.model.gibbs`` in plain NumPy, started from the compiled one."""
 
     def __init__(self, chain, rows=row_by_row):
         self.tensor, self.rows = chain.model.tensor(), rows

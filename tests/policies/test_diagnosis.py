@@ -5,10 +5,10 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits import Ledger
+from tensorbandits.model.held_out import Rewards
+from tensorbandits.model.scores import structures
 from tensorbandits.policies.diagnosis import diagnose
 from tensorbandits.policies.registry import find
-from tensorbandits.tensor.dealing import Rewards
-from tensorbandits.tensor.scores import structures
 
 
 def played(mean, reward, rounds=1_500, seed=0):

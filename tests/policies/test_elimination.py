@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorly.tenalg import multi_mode_dot
-from tests.plain.dense import DenseRidge, inverse, penalty
 
 from tensorbandits import theory
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import noise_level
 from tensorbandits.policies import design as design_module
 from tensorbandits.policies import subspace as subspace_module
 from tensorbandits.policies.base import Policy
@@ -20,8 +20,8 @@ from tensorbandits.policies.design import Design, WidestFirst, _widest
 from tensorbandits.policies.elimination import TensorElimination
 from tensorbandits.policies.subspace import SubspaceRidge, first_largest
 from tensorbandits.tensor.completion import complete
-from tensorbandits.tensor.likelihood import noise_level
 from tensorbandits.tensor.tucker import rotation
+from tests.plain.dense import DenseRidge, inverse, penalty
 
 CASES = [((4, 3, 5), (2, 1, 2)), ((5, 6), (2, 2)), ((3, 4, 2, 3), (1, 2, 2, 1)), ((2, 5, 3), (2, 2, 1))]
 

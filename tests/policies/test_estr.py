@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plain.dense import DenseRidge, inverse, penalty
 
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.recovery import matrix_rank, recover
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.estr import MatricizedESTR
 from tensorbandits.policies.low_oful import LowOFUL
-from tensorbandits.tensor.recovery import matrix_rank, recover
 from tensorbandits.tensor.tucker import rotation
+from tests.plain.dense import DenseRidge, inverse, penalty
 
 
 class DenseLowOFUL:

@@ -4,15 +4,15 @@ import copy
 
 import numpy as np
 import pytest
-from tests.plain.policies import plain
-from tests.plain.sweep import all_rows, objective, row_by_row
 
 import tensorbandits as tb
+from tensorbandits.model.likelihood import Units
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ensemble import Member
 from tensorbandits.policies.structures import candidates
-from tensorbandits.tensor.likelihood import Units
-from tensorbandits.tensor.sweep import Model
+from tests.plain.policies import plain
+from tests.plain.sweep import all_rows, objective, row_by_row
 
 PAPER_PROBLEM = {"p": 6, "signal": 1.0, "rank": 1}
 SPACES = [((8, 8, 8), ()), ((5, 4, 6), (1,)), ((3, 4, 2, 3), (0, 3)), ((9, 7), ())]

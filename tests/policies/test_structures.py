@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.model._sweep_kernels import values_of_lines
+from tensorbandits.model.gibbs import Chain, Units
+from tensorbandits.model.residual import Trying
 from tensorbandits.policies import structures, thompson
 from tensorbandits.policies.structures import Candidate, Sampler
-from tensorbandits.tensor._sweep_kernels import values_of_lines
 from tensorbandits.tensor.allowed import Allowed
-from tensorbandits.tensor.gibbs import Chain, Units
-from tensorbandits.tensor.residual import Trying
 
 SHAPE = (5, 4, 3)
 KINDS = [

@@ -14,12 +14,13 @@ from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from tensorbandits.service import errors, logs
-from tensorbandits.service.guard import Guard
-from tensorbandits.service.keyring import Keys, make_key
+from tensorbandits.service import logs
+from tensorbandits.service.http import errors
+from tensorbandits.service.http.guard import Guard
+from tensorbandits.service.http.keyring import Keys, make_key
+from tensorbandits.service.http.routes import keys as key_routes
+from tensorbandits.service.http.security import require
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.service.routes import keys as key_routes
-from tensorbandits.service.security import require
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
 from tensorbandits.store.errors import StoreReadOnlyError

@@ -1,6 +1,7 @@
 """A service for the tests of a module, and stores of both kinds for those that need their own."""
 
 import pytest
+
 from tests.service.served import Service
 
 

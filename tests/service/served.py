@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import uvicorn
 
-from tensorbandits.service.app import create_app
+from tensorbandits.service.http.app import create_app
 from tensorbandits.service.settings import Settings
 
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}

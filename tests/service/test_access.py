@@ -7,9 +7,9 @@ import re
 import httpx
 import pytest
 
-from tensorbandits.service.access import ACCESS, ROLES
-from tensorbandits.service.app import create_app
-from tensorbandits.service.keyring import make_key
+from tensorbandits.service.http.access import ACCESS, ROLES
+from tensorbandits.service.http.app import create_app
+from tensorbandits.service.http.keyring import make_key
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
 

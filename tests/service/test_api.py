@@ -1,6 +1,7 @@
 """What each route does, as a caller sees it."""
 
 import pytest
+
 from tests.service.served import MODES
 
 

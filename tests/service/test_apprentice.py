@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from tests.service.served import MODES, until
 
 TRUTH = {

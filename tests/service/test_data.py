@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.service.served import MODES
 
-from tensorbandits.service import export
+from tensorbandits.service.http import export
+from tests.service.served import MODES
 
 ROWS = {"segment": ["new", "new", "old"], "offer": ["a", "b", "a"], "channel": ["sms", "sms", "mail"]}
 

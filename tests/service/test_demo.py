@@ -2,8 +2,8 @@
 
 import time
 
-from tensorbandits.service.demo import CAMPAIGNS, Demo
-from tensorbandits.service.hosts import Hosts
+from tensorbandits.service.engine.demo import CAMPAIGNS, Demo
+from tensorbandits.service.engine.hosts import Hosts
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import Store
 

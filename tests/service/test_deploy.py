@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tensorbandits.cli import application
-from tensorbandits.service.access import ACCESS
+from tensorbandits.service.http.access import ACCESS
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.settings import PREFIX, Settings
 

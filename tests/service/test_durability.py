@@ -1,9 +1,9 @@
 """Servers that are killed under load: the short form of what ``python -m benchmarks durability`` does at length."""
 
 import pytest
+
 from benchmarks import durability, telling
 from benchmarks.witnesses import Record, Tally
-
 from tensorbandits.store import Event
 
 

@@ -6,17 +6,16 @@ from typing import Annotated, Literal
 import pytest
 from fastapi import FastAPI, Header, HTTPException, Query
 from pydantic import BaseModel, Field, ValidationError, field_validator
-from tests.service.calls import placed
 
 import tensorbandits as tb
-from tensorbandits.feedback import (
+from tensorbandits.bandit.book import (
     CancelledDecisionError,
     ClosedDecisionError,
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service import errors
-from tensorbandits.service.errors import CODES, COMMON, ErrorBody, Problem, explain, responses, short
+from tensorbandits.service.http import errors
+from tensorbandits.service.http.errors import CODES, COMMON, ErrorBody, Problem, explain, responses, short
 from tensorbandits.store.errors import (
     NameTakenError,
     StoreFullError,
@@ -24,6 +23,7 @@ from tensorbandits.store.errors import (
     StoreUnavailableError,
     UnknownBanditError,
 )
+from tests.service.calls import placed
 
 JSON = {"Content-Type": "application/json"}
 

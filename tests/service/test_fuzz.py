@@ -1,10 +1,10 @@
 """Made-up requests to every route, by callers with every key and none; ``python -m benchmarks.fuzz`` sends more."""
 
 import pytest
-from benchmarks.fuzz import Report, World, fuzz
-from tests.service.served import Service
 
-from tensorbandits.service.access import ACCESS
+from benchmarks.fuzz import Report, World, fuzz
+from tensorbandits.service.http.access import ACCESS
+from tests.service.served import Service
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["open", "keys"])

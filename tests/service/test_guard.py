@@ -10,12 +10,12 @@ import time
 
 import httpx
 import pytest
-from tests.service.calls import SECRET, placed, served, talk
 
 from tensorbandits.service import logs
-from tensorbandits.service.guard import HEADERS
-from tensorbandits.service.limits import Buckets, whose
+from tensorbandits.service.http.guard import HEADERS
+from tensorbandits.service.http.limits import Buckets, whose
 from tensorbandits.service.metrics import Metrics
+from tests.service.calls import SECRET, placed, served, talk
 
 ASK = "/v1/bandits/shop/ask"
 GOOD = {"reward": 1.0}

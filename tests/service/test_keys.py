@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from tests.service.calls import placed
 from typer.testing import CliRunner
 
 from tensorbandits.cli import application
-from tensorbandits.service.access import ACCESS
+from tensorbandits.service.http.access import ACCESS
 from tensorbandits.store import Store
+from tests.service.calls import placed
 
 ASK = "/v1/bandits/shop/ask"
 

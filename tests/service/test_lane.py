@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tensorbandits.service import lane
+from tensorbandits.service.http import lane
 
 JSON = {"Content-Type": "application/json"}
 ASK = b'{"context": {"segment": "new"}}'

@@ -1,6 +1,7 @@
 """The suites that measure the service run, and say what they found; the numbers are for a run of them at length."""
 
 import pytest
+
 from benchmarks import load, replicas, soak
 from benchmarks.store import Options, Store
 

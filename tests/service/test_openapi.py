@@ -2,11 +2,11 @@
 
 import jsonschema
 import pytest
-from tests.service.served import Service
 
-from tensorbandits.service import examples
-from tensorbandits.service.access import ACCESS
-from tensorbandits.service.errors import CODES
+from tensorbandits.service.http import examples
+from tensorbandits.service.http.access import ACCESS
+from tensorbandits.service.http.errors import CODES
+from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
 NOT_FOR_PROGRAMS = ("page", "static", "openapi")

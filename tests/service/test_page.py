@@ -6,6 +6,7 @@ import shutil
 
 import httpx
 import pytest
+
 from tests.service.served import Service, until
 
 _NO_BROWSER = "there is no chromium that playwright could drive; install both, as the command of CI does"
@@ -445,7 +446,7 @@ def test_no_other_files_are_served(service, file):
 
 def test_scripts_insert_text_only():
     """Labels are other people's words."""
-    from tensorbandits.service.routes import pages
+    from tensorbandits.service.http.routes import pages
 
     for path in pages._FOLDER.glob("*.js"):
         words = path.read_text(encoding="utf-8")

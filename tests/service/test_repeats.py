@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from tests.service.served import MODES
 
 ARM = {"arm": {"offer": "a", "channel": "sms"}, "context": {"segment": "new"}}

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorbandits as tb
-from tensorbandits.feedback import ClosedDecisionError
-from tensorbandits.service.replica import NotLearnedError, Replica
+from tensorbandits.bandit.book import ClosedDecisionError
+from tensorbandits.service.engine.replica import NotLearnedError, Replica
 from tensorbandits.store import Event
 
 GOLDEN = Path(__file__).parent.parent / "golden"

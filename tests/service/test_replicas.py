@@ -5,11 +5,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.service.served import MODES, Service, until
 
-from tensorbandits.service import hosts
-from tensorbandits.service.hosted import Ask
-from tensorbandits.service.replica import NotLearnedError, Replica
+from tensorbandits.service.engine import hosts
+from tensorbandits.service.engine.hosted import Ask
+from tensorbandits.service.engine.replica import NotLearnedError, Replica
+from tests.service.served import MODES, Service, until
 
 ARM = {"arm": {"offer": "b", "channel": "sms"}, "context": {"segment": "old"}}
 

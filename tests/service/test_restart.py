@@ -5,9 +5,9 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.service.served import Service
 
 from tensorbandits.store import Store
+from tests.service.served import Service
 
 ARM = {"arm": {"offer": "b", "channel": "sms"}, "context": {"segment": "old"}}
 

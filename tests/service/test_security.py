@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from tensorbandits.service import keyring
-from tensorbandits.service.access import ACCESS, ROLES, Grant, may, table
-from tensorbandits.service.errors import Problem
-from tensorbandits.service.keyring import Keys, bearer, make_key
-from tensorbandits.service.security import PLACE, Visit, authorise, require
+from tensorbandits.service.http import keyring
+from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may, table
+from tensorbandits.service.http.errors import Problem
+from tensorbandits.service.http.keyring import Keys, bearer, make_key
+from tensorbandits.service.http.security import PLACE, Visit, authorise, require
 from tensorbandits.store import Store
 from tensorbandits.store.errors import StoreUnavailableError
 

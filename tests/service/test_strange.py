@@ -4,6 +4,7 @@ import io
 
 import pyarrow.parquet as pq
 import pytest
+
 from tests.service.served import Service
 
 STRANGE = [

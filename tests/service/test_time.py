@@ -4,10 +4,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from tests.service.served import Service, until
 
-from tensorbandits.service import hosted, hosts
+from tensorbandits.service.engine import hosted, hosts
 from tensorbandits.store import Store
+from tests.service.served import Service, until
 
 
 class Clock:

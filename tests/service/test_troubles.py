@@ -4,9 +4,9 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.service.served import MODES, Service, until
 
 from tensorbandits.store import backend, sqlite
+from tests.service.served import MODES, Service, until
 
 NEW = {"context": {"segment": "new"}}
 ARM = {"arm": {"offer": "a", "channel": "sms"}, "context": {"segment": "new"}}

@@ -9,9 +9,9 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits.policies import registry
-from tensorbandits.service.apprentice import Apprentice, Shadow
-from tensorbandits.service.views import VIEWS, Hosted, Looks, view
-from tensorbandits.service.views.parts import bounds
+from tensorbandits.service.engine.apprentice import Apprentice, Shadow
+from tensorbandits.service.page.views import VIEWS, Hosted, Looks, view
+from tensorbandits.service.page.views.parts import bounds
 
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<script>alert(1)</script>", "$a$ %{y}"],

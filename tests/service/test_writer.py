@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tensorbandits.service import desk
-from tensorbandits.service.desk import Desk
-from tensorbandits.service.errors import KeyReusedError
-from tensorbandits.service.hosted import Ask, Hosted, Tell
-from tensorbandits.service.replica import Replica
-from tensorbandits.service.writer import TOGETHER, Order, Settled, Writer
+from tensorbandits.service.engine import desk
+from tensorbandits.service.engine.desk import Desk
+from tensorbandits.service.engine.hosted import Ask, Hosted, Tell
+from tensorbandits.service.engine.replica import Replica
+from tensorbandits.service.engine.writer import TOGETHER, Order, Settled, Writer
+from tensorbandits.service.http.errors import KeyReusedError
 from tensorbandits.store import New, Store, StoreFullError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.service.served import MODES, Service
 
 NEW = {"context": {"segment": "new"}}

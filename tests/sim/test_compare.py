@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import tensorbandits as tb
-from tensorbandits import frames
+from tensorbandits.base import frames
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.servers import PASSWORD, USER
-from tests.store import workers
-from tests.store.test_processes import process
 
 from tensorbandits.store import (
     FoldedError,
@@ -23,6 +20,9 @@ from tensorbandits.store import (
 )
 from tensorbandits.store.backend import Session
 from tensorbandits.store.postgres_errors import explain
+from tests.servers import PASSWORD, USER
+from tests.store import workers
+from tests.store.test_processes import process
 
 
 def append(store, bandit, count=1, body=None):

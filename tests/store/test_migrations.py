@@ -8,9 +8,9 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from tests.store import workers
 
 from tensorbandits.store import New, Store, StoreError, migrate, migrations, schema
+from tests.store import workers
 
 STEPS = Path(migrations.__file__).parent
 

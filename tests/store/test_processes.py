@@ -8,10 +8,10 @@ import threading
 import time
 
 import pytest
-from tests import servers
-from tests.store import workers
 
 from tensorbandits.store import New, Store, StoreError, StoreUnavailableError
+from tests import servers
+from tests.store import workers
 
 SPAWN = multiprocessing.get_context("spawn")
 

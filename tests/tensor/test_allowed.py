@@ -3,12 +3,12 @@ from math import isclose
 
 import numpy as np
 import pytest
-from tests.tensor.test_best import entries
 
 import tensorbandits as tb
 from tensorbandits import Allowed
+from tensorbandits.model.sweep import Model
 from tensorbandits.tensor import Tucker, best_cell
-from tensorbandits.tensor.sweep import Model
+from tests.tensor.test_best import entries
 
 SHAPE = (3, 4, 5)
 PAIR, TRIPLE = {1: 3, 2: 4}, {0: 1, 1: 2, 2: 0}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plain import best as plain
 
 from tensorbandits.tensor import Tucker, _best_kernels, best
+from tests.plain import best as plain
 
 checked = settings(deadline=None, max_examples=150)  # the first example compiles
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plain import completion as plain
 
 from tensorbandits import Ledger, Tucker, complete, paper_tensor
 from tensorbandits.tensor import choose_rank, second_moment
 from tensorbandits.tensor._completion_kernels import project_others
 from tensorbandits.tensor.completion import cell_probabilities
+from tests.plain import completion as plain
 
 
 def observe(mean, rounds, seed, noise=1.0, weights=None):

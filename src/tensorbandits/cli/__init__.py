@@ -5,7 +5,7 @@ import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.cli.stop import Stopped, stopping
 
 if TYPE_CHECKING:

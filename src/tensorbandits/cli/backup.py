@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorbandits.checks import check_installed, nearest
+from tensorbandits.base.checks import check_installed, nearest
 from tensorbandits.cli.common import one_line_errors
 from tensorbandits.cli.serve import NEEDS
 
 if TYPE_CHECKING:
-    from tensorbandits.service.hosts import Hosts
+    from tensorbandits.service.engine.hosts import Hosts
     from tensorbandits.store import BanditRow, Store
 
 Url = Annotated[str | None, typer.Option("--store", help="The store: a file, or a URL of PostgreSQL.")]
@@ -77,8 +77,8 @@ def fold(
 ) -> None:
     """Write old events to a file, and let the store keep only what they add up to; the service may run."""
     with one_line_errors(), _open(store) as opened:
-        from tensorbandits.service import export as exporting
-        from tensorbandits.service.hosted import Hosted
+        from tensorbandits.service.engine.hosted import Hosted
+        from tensorbandits.service.http import export as exporting
 
         hosts, row = _hosts(opened), _find(opened, bandit)
         if export.exists():
@@ -107,7 +107,7 @@ def _open(url: str | None, *, new: bool = False) -> Store:
 
 
 def _hosts(store: Store) -> Hosts:
-    from tensorbandits.service.hosts import Hosts
+    from tensorbandits.service.engine.hosts import Hosts
     from tensorbandits.service.metrics import Metrics
 
     return Hosts(store, Metrics())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tensorbandits.bandit import Bandit
+from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.sim.audience import Audience
 from tensorbandits.space import Space
 

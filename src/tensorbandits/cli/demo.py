@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorbandits.cli import campaign
 from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
-from tensorbandits.report import markdown_table
+from tensorbandits.report.page import markdown_table
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe

@@ -62,7 +62,7 @@ def register(app: "typer.Typer") -> None:
         from tensorbandits.data.file import read_log
         from tensorbandits.evaluate import evaluate
         from tensorbandits.evaluate.sections import answer
-        from tensorbandits.report import plain_words
+        from tensorbandits.report.page import plain_words
 
         with one_line_errors(), naming_options(*_SHARED):
             check_least(seed=(seed, 0))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.cli.common import one_line_errors, print_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Make a key and print it, this once: only a hash is kept."""
         with one_line_errors(), _opened(store) as opened:
-            from tensorbandits.service.keyring import make_key
+            from tensorbandits.service.http.keyring import make_key
 
             row, key = make_key(name, role, bandit or None)
             first = not opened.keys()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.cli.common import one_line_errors
 
 if TYPE_CHECKING:

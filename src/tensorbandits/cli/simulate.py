@@ -9,7 +9,7 @@ import numpy as np
 from tensorbandits.cli.common import check_least, check_out, check_where, naming_options, one_line_errors, print_table
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.policies.registry import records
-from tensorbandits.report import markdown_table
+from tensorbandits.report.page import markdown_table
 from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.jobs import EnvironmentFactory, Job
 from tensorbandits.sim.plots import band_words, plot_regret

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.client.exchange import Fallback
 from tensorbandits.client.management import ClientSteps, unsent
 from tensorbandits.client.steps import Steps, described

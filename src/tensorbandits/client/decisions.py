@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tensorbandits.checks import check_reward
+from tensorbandits.bandit.book import ClosedDecisionError
+from tensorbandits.bandit.decision import Decision
+from tensorbandits.base.checks import check_reward
 from tensorbandits.client import wire
 from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
 from tensorbandits.client.exchange import Exchange, Fallback, Local, refusals
 from tensorbandits.client.steps import Request, Steps
-from tensorbandits.decision import Decision
-from tensorbandits.feedback import ClosedDecisionError
-from tensorbandits.labels import Label
+from tensorbandits.space.labels import Label
 
 _MOST = 1000  # decisions, or rewards, of one request
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tensorbandits.client.steps import Answer, Request
-from tensorbandits.feedback import (
+from tensorbandits.bandit.book import (
     CancelledDecisionError,
     ClosedDecisionError,
     ExpiredDecisionError,
     UnknownDecisionError,
 )
+from tensorbandits.client.steps import Answer, Request
 
 
 class ServerAwayError(ConnectionError):

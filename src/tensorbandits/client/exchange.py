@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tensorbandits.bandit.decision import Decision
 from tensorbandits.client import wire
 from tensorbandits.client.errors import ServerAwayError, check, error_of, read
 from tensorbandits.client.outbox import Outbox, Waiting
 from tensorbandits.client.patience import Patience
 from tensorbandits.client.steps import Answer, Request, Steps
-from tensorbandits.decision import Decision
-from tensorbandits.labels import Label
+from tensorbandits.space.labels import Label
 
 Fallback = Mapping[str, Label] | Callable[[dict[str, Any]], Mapping[str, Label]]
 

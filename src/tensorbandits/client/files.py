@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
+from tensorbandits.base.frames import to_frame
 from tensorbandits.data.source import open_frame
-from tensorbandits.frames import to_frame
-from tensorbandits.labels import read
+from tensorbandits.space.labels import read
 
 
 def to_parquet(frame: Any) -> bytes:

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from tensorbandits.checks import check_count
+from tensorbandits.base.checks import check_count
 from tensorbandits.client.steps import Request
 
 _log = logging.getLogger("tensorbandits.client")

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from tensorbandits.checks import check_at_least, check_count, check_positive, is_finite
+from tensorbandits.base.checks import check_at_least, check_count, check_positive, is_finite
 from tensorbandits.client.errors import ServerAwayError, words
 from tensorbandits.client.steps import Answer, Lost, Pause, Request, Send, Steps
 

@@ -10,16 +10,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
 from tensorbandits.client.steps import Steps
-from tensorbandits.labels import Label, key, plain, read, written
-from tensorbandits.warm import WarmStart
+from tensorbandits.space.labels import Label, key, plain, read, written
 
 
 @dataclass(frozen=True, repr=False)
 class Believed:
-    """What a bandit of the service believes, as data frames, as :class:`~tensorbandits.beliefs.Beliefs` has them.
+    """What a bandit of the service believes, as data frames, as :meth:`Bandit.explain` has them.
 
     ``said`` is the whole answer of the service.
     """

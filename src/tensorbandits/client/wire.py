@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tensorbandits.checks import is_sequence
+from tensorbandits.bandit.decision import Decision
+from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
 from tensorbandits.client.steps import Request
-from tensorbandits.decision import Decision
-from tensorbandits.labels import Label, key, plain, read, written
 from tensorbandits.space import Space
+from tensorbandits.space.labels import Label, key, plain, read, written
 
 _NEEDED = {one.name for one in fields(Decision)}
 _OWN = {  # settings of a bandit; all others are its policy's

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from tensorbandits.checks import is_sequence, nearest
-from tensorbandits.labels import Label
+from tensorbandits.base.checks import is_sequence, nearest
+from tensorbandits.space.labels import Label
 
 if TYPE_CHECKING:
     import narwhals as nw

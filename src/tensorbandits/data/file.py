@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tensorbandits.checks import check_installed, is_sequence
+from tensorbandits.base.checks import check_installed, is_sequence
 from tensorbandits.data.columns import parse_modes
 from tensorbandits.data.log import Log, from_log
 

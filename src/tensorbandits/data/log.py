@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_seed, is_finite
+from tensorbandits.base.checks import Cell, check_seed, is_finite
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
-from tensorbandits.labels import Label
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.held_out import Rewards, summed
 from tensorbandits.space import Space
-from tensorbandits.tensor.dealing import Rewards, summed
+from tensorbandits.space.labels import Label
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.data.log import Log, from_log
 
 FLIGHTS_MIN_COUNT = 20  #: rewards that a cell of :func:`flights` should have to count as its own, for ``Log.world``

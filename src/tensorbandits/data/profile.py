@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_count
+from tensorbandits.base.checks import check_count
+from tensorbandits.base.frames import to_frame
 from tensorbandits.data.log import Log
-from tensorbandits.frames import to_frame
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import Curve, curve_sizes, learning_curve
-from tensorbandits.tensor.effects import Kind, kind_of
-from tensorbandits.tensor.scores import Form, structures
+from tensorbandits.model.curve import Curve, curve_sizes, learning_curve
+from tensorbandits.model.effects import Kind, kind_of
+from tensorbandits.model.scores import Form, structures
 from tensorbandits.tensor.tucker import unfold
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
+from tensorbandits.base.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import check_count, check_probability
+from tensorbandits.base.checks import check_count, check_probability
 from tensorbandits.data.log import Log
 from tensorbandits.evaluate.estimators import doubly_robust, ips, snips
 from tensorbandits.evaluate.learners import Piece, along, replay, start
@@ -16,9 +16,9 @@ from tensorbandits.evaluate.result import Difference, Estimate, Evaluation
 from tensorbandits.evaluate.rows import Logged, Rows
 from tensorbandits.evaluate.targets import LOGGED, Chances, named, space_of
 from tensorbandits.evaluate.wariness import of_policy, of_rows
+from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.space import Space
-from tensorbandits.tensor.effects import kind_of
 from tensorbandits.tensor.tucker import Floats
 
 __all__ = ["Difference", "Estimate", "Evaluation", "evaluate"]

@@ -8,9 +8,9 @@ import numpy as np
 
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import Chances, law_of
+from tensorbandits.model.effects import Kind
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.recipes import PolicyRecipe
-from tensorbandits.tensor.effects import Kind
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _STEPS = 16  # times that a learner is brought up to date with the log

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.effects import Kind
 from tensorbandits.policies.thompson import TensorThompsonSampling
-from tensorbandits.tensor.effects import Kind
 from tensorbandits.tensor.tucker import Floats, Ints
 
 FOLDS = 5

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import nearest
+from tensorbandits.base.checks import nearest
+from tensorbandits.base.frames import to_frame
 from tensorbandits.evaluate.estimators import effective_rows, interval
 from tensorbandits.evaluate.targets import LOGGED
-from tensorbandits.frames import to_frame
 from tensorbandits.tensor.tucker import Floats
 
 PREFERRED = ("mean", "DR", "direct", "SNIPS", "IPS", "replay")  # the first that there is speaks for a policy

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.data.log import Log
 from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import Allowed

@@ -6,11 +6,11 @@ import math
 import os
 from pathlib import Path
 
-from tensorbandits.drawing import COLOURS, as_written
+from tensorbandits.base.drawing import COLOURS, as_written
 from tensorbandits.evaluate.result import METHODS, Difference, Estimate, Evaluation
 from tensorbandits.evaluate.targets import LOGGED
-from tensorbandits.evidence import amount
-from tensorbandits.report import Code, Part, Picture, Report, Section, Table, Text, escape, write
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Code, Part, Picture, Report, Section, Table, Text, escape, write
 
 _MARKERS = "osD^vP"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell, check_cell, is_sequence, nearest
+from tensorbandits.base.checks import Cell, check_cell, is_sequence, nearest
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.recipes import PolicyRecipe

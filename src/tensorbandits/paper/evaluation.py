@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from tensorbandits.checks import check_count
-from tensorbandits.evidence import FEW, RULE, how_it_was_run
+from tensorbandits.base.checks import check_count
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Experiment, Item, Results
-from tensorbandits.report import Claim, Claims, Code, Report, Section, Table, Text, Verdict, write
+from tensorbandits.report.evidence import FEW, RULE, how_it_was_run
+from tensorbandits.report.page import Claim, Claims, Code, Report, Section, Table, Text, Verdict, write
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.progress import rounds_bar
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorbandits.evidence import FEW, below, decide, paired, regret_table, show_ratio
 from tensorbandits.paper.item import (
     ELIMINATION,
     ENSEMBLE,
@@ -26,7 +25,8 @@ from tensorbandits.paper.item import (
     merge,
     with_hindsight,
 )
-from tensorbandits.report import Claim, Claims, Part, Picture, Section, Text, Verdict
+from tensorbandits.report.evidence import FEW, below, decide, paired, regret_table, show_ratio
+from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Text, Verdict
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PaperWorld

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tensorbandits.evidence import below, judge, paired, regret_table, show_ratio, show_test
 from tensorbandits.paper.item import (
     ENSEMBLE,
     EPOCH_GREEDY,
@@ -18,7 +17,8 @@ from tensorbandits.paper.item import (
     choose,
     lineup,
 )
-from tensorbandits.report import Claim, Claims, Picture, Section, Text
+from tensorbandits.report.evidence import below, judge, paired, regret_table, show_ratio, show_test
+from tensorbandits.report.page import Claim, Claims, Picture, Section, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensorbandits.evidence import below, regret_table
 from tensorbandits.paper.figure3 import UNIT
 from tensorbandits.paper.item import (
     ELIMINATION,
@@ -24,7 +23,8 @@ from tensorbandits.paper.item import (
     lineup,
     with_hindsight,
 )
-from tensorbandits.report import Claim, Claims, Part, Picture, Section, Text
+from tensorbandits.report.evidence import below, regret_table
+from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 

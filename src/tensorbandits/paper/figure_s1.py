@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorbandits.evidence import LEVEL, judge, paired, show_ratio
 from tensorbandits.paper.figure2 import RANK, world
 from tensorbandits.paper.item import Experiment, Item, Results
 from tensorbandits.policies.registry import find
-from tensorbandits.report import Claim, Claims, Part, Picture, Section, Table, Text
+from tensorbandits.report.evidence import LEVEL, judge, paired, show_ratio
+from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Table, Text
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorbandits.policies.registry import find
-from tensorbandits.report import Section
+from tensorbandits.report.page import Section
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.jobs import EnvironmentFactory, Floats
 from tensorbandits.sim.recipes import PolicyRecipe

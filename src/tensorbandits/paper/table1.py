@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorbandits import theory
-from tensorbandits.drawing import COLOURS
-from tensorbandits.evidence import Floats, decide, student
+from tensorbandits.base.drawing import COLOURS
 from tensorbandits.paper.figure2 import HORIZON, QUICK, RANK, SETTINGS, world
 from tensorbandits.paper.item import (
     ELIMINATION,
@@ -26,7 +25,8 @@ from tensorbandits.paper.item import (
     lineup,
 )
 from tensorbandits.policies.registry import find
-from tensorbandits.report import Claim, Claims, Part, Picture, Section, Table, Text
+from tensorbandits.report.evidence import Floats, decide, student
+from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Table, Text
 from tensorbandits.sim.environment import paper_tensor
 
 SIGNAL = 0.5

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
@@ -28,11 +28,11 @@ from tensorbandits.checks import (
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import Likelihood
+from tensorbandits.model.rewards import Reward
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
-from tensorbandits.tensor.likelihood import Likelihood
-from tensorbandits.tensor.rewards import Reward
-from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorbandits.checks import check_count
+from tensorbandits.base.checks import check_count
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import FEWEST, curve_sizes, learning_curve
-from tensorbandits.tensor.dealing import Rewards
-from tensorbandits.tensor.effects import Kind, check_kind, kind_of
-from tensorbandits.tensor.scores import structures
+from tensorbandits.model.curve import FEWEST, curve_sizes, learning_curve
+from tensorbandits.model.effects import Kind, check_kind, kind_of
+from tensorbandits.model.held_out import Rewards
+from tensorbandits.model.scores import structures
 
 
 @dataclass(frozen=True, repr=False)

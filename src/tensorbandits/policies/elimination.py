@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
@@ -32,13 +32,13 @@ from tensorbandits.checks import (
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import noise_level
 from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.exploration import Exploration
 from tensorbandits.policies.lengths import ExplorationLength
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest
 from tensorbandits.tensor.completion import AUTO_RANK, Completion
-from tensorbandits.tensor.likelihood import noise_level
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:  # otherwise imported where it is used, for scipy.linalg takes half of the library's import time

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     LARGEST_REWARD,
     SMALLEST_REWARD,
     Cell,
@@ -26,12 +26,12 @@ from tensorbandits.checks import (
     is_sequence,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.gibbs import Structure, core_kinds
+from tensorbandits.model.likelihood import Observations, Units
+from tensorbandits.model.rewards import Reward, likelihood_of
+from tensorbandits.model.sweep import Model, Prior, sweep
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
 from tensorbandits.policies.structures import candidates, check_structure
-from tensorbandits.tensor.gibbs import Structure, core_kinds
-from tensorbandits.tensor.likelihood import Observations, Units
-from tensorbandits.tensor.rewards import Reward, likelihood_of
-from tensorbandits.tensor.sweep import Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _MOST_PASSES = 50  # to bring a model of clicks or counts up to date
@@ -52,7 +52,7 @@ class Member:
 
     def perturb(self, ledger: Ledger, rng: np.random.Generator) -> Floats:
         """Draw the perturbation sums of the rewards that came since: a sum of j has variance j."""
-        from tensorbandits.tensor._sweep_kernels import perturb
+        from tensorbandits.model._sweep_kernels import perturb
 
         total = np.zeros(len(ledger))
         total[: len(self.perturbation)] = self.perturbation

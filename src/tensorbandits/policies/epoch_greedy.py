@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
@@ -23,11 +23,11 @@ from tensorbandits.checks import (
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.exploration import Exploration
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.tensor.completion import Completion, CompletionInfo
-from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import inner_product
 
 _GREEDY = 0.0  # the note of a greedy round; that of a uniform one is the number of tries, at least 1

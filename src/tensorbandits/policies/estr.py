@@ -1,6 +1,6 @@
 """Matricized ESTR (the paper's section 5; Jun, Willett, Nowak and Wright 2019): a matrix bandit on one unfolding.
 
-Stage 1 explores the entries of the unfolding and recovers its subspaces (:mod:`tensorbandits.tensor.recovery`), stage 2
+Stage 1 explores the entries of the unfolding and recovers its subspaces (:mod:`tensorbandits.model.recovery`), stage 2
 is an optimistic linear bandit that penalises what lies outside them (:mod:`.low_oful`).
 
 Notation
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits import theory
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
@@ -31,12 +31,12 @@ from tensorbandits.checks import (
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import noise_level
+from tensorbandits.model.recovery import MAX_RANK, matrix_rank, recover
 from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.low_oful import LowOFUL
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.subspace import INSIDE_LIMIT, first_largest
-from tensorbandits.tensor.likelihood import noise_level
-from tensorbandits.tensor.recovery import MAX_RANK, matrix_rank, recover
 from tensorbandits.tensor.tucker import Floats, Tucker, rotation
 
 _RECOVERIES = ("alternating", "spectral")

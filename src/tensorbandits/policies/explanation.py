@@ -11,8 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
-from tensorbandits.checks import Cell
-from tensorbandits.tensor.anova import Part, coordinates, distances, part, total_variance, variance
+from tensorbandits.base.checks import Cell
+from tensorbandits.model.anova import Part, coordinates, distances, part, total_variance, variance
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike

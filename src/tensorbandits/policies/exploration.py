@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell, Rank, check_array, check_at_least, check_shape
+from tensorbandits.base.checks import Cell, Rank, check_array, check_at_least, check_shape
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.query import Query
 from tensorbandits.tensor.best import best_packed

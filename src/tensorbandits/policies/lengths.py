@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import noise_level
 from tensorbandits.tensor.completion import Completion
-from tensorbandits.tensor.likelihood import noise_level
 from tensorbandits.tensor.tucker import smallest_singular_values
 
 _STEP = 1.05  # an exploration that goes on is looked at again after this factor, to keep looking cheap

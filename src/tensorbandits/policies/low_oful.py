@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.checks import check_array
+from tensorbandits.base.checks import check_array
 from tensorbandits.tensor.tucker import Floats
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_cells
+from tensorbandits.base.checks import Cell, check_cells
 from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 
 

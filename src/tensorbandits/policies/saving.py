@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tensorbandits import codec
+from tensorbandits.base import codec
 from tensorbandits.ledger import Ledger
 from tensorbandits.tensor.allowed import Allowed
 

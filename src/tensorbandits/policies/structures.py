@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
-from tensorbandits.checks import Cell, Rank, check_array, check_count, resolve_rank
+from tensorbandits.base.checks import Cell, Rank, check_array, check_count, resolve_rank
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.gibbs import Chain, Structure
+from tensorbandits.model.likelihood import Likelihood, Units
+from tensorbandits.model.residual import Residual
+from tensorbandits.model.rewards import Reward
+from tensorbandits.model.sweep import Model
+from tensorbandits.model.tempering import RUNGS, Ladder
 from tensorbandits.policies.approximate import check_core
-from tensorbandits.tensor.gibbs import Chain, Structure
-from tensorbandits.tensor.likelihood import Likelihood, Units
-from tensorbandits.tensor.residual import Residual
-from tensorbandits.tensor.rewards import Reward
-from tensorbandits.tensor.sweep import Model
-from tensorbandits.tensor.tempering import RUNGS, Ladder
 from tensorbandits.tensor.tucker import Floats
 
 _AUTO = (2, 3)  # ranks that are tried side by side
@@ -229,7 +229,7 @@ class Sampler:
 
         It is the same variance for all structures: one that fits too closely would think little of the noise.
         """
-        from tensorbandits.tensor._sweep_kernels import values_of_lines
+        from tensorbandits.model._sweep_kernels import values_of_lines
 
         assert self.chain is not None
         lines = self.recent[: min(self.draws, RECENT)]

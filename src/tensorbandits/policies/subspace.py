@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorbandits import theory
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.tensor.tucker import Floats, Ints, orthogonal_complement
 
 INSIDE_LIMIT = 15_000  # coordinates inside the subspaces: the matrices over them take 3 GB

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
@@ -20,14 +20,14 @@ from tensorbandits.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.borrowing import own_shares
+from tensorbandits.model.gibbs import Structure, Units
+from tensorbandits.model.likelihood import Likelihood
+from tensorbandits.model.residual import Trying
+from tensorbandits.model.rewards import Noise, Reward, likelihood_of
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import ModelSampling
 from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure
-from tensorbandits.tensor.borrowing import own_shares
-from tensorbandits.tensor.gibbs import Structure, Units
-from tensorbandits.tensor.likelihood import Likelihood
-from tensorbandits.tensor.residual import Trying
-from tensorbandits.tensor.rewards import Noise, Reward, likelihood_of
-from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward

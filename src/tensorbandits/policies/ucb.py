@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, Rank, check_array, check_positive
+from tensorbandits.base.checks import Cell, Rank, check_array, check_positive
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
 

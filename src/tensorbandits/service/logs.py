@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from tensorbandits.service.redact import redact
+from tensorbandits.service.http.redact import redact
 
 _NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _PAUSE = 0.05  # seconds until lines of requests are written

@@ -22,7 +22,7 @@ _YOUNG = 20_000  # new objects after which Python looks for garbage among them
 
 def make() -> FastAPI:
     """Return the application, with the settings that the environment says; each process calls it."""
-    from tensorbandits.service.app import create_app
+    from tensorbandits.service.http.app import create_app
 
     sys.setswitchinterval(_SWITCH)
     gc.disable()  # until all is loaded, of which nothing is garbage

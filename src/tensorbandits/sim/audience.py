@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensorbandits.checks import Cell, check_at_least, check_positive, check_probability, check_seed
-from tensorbandits.decision import Decision
-from tensorbandits.labels import Label
+from tensorbandits.bandit.decision import Decision
+from tensorbandits.base.checks import Cell, check_at_least, check_positive, check_probability, check_seed
 from tensorbandits.space import Space
+from tensorbandits.space.labels import Label
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.tucker import Floats
 

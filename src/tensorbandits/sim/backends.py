@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.sim.jobs import Job, Run, run_job
 from tensorbandits.sim.plan import software
 from tensorbandits.sim.sources import source_digest

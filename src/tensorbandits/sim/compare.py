@@ -12,8 +12,8 @@ from typing import Any, Self, cast
 import numpy as np
 
 from tensorbandits.advice import Recommendation
-from tensorbandits.checks import check_count
-from tensorbandits.frames import to_frame
+from tensorbandits.base.checks import check_count
+from tensorbandits.base.frames import to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
 from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job

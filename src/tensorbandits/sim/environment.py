@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     check_cell,
     check_context,

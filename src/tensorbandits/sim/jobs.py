@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.loop import simulate

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_cell, check_context, check_count, is_finite, is_sequence
+from tensorbandits.base.checks import Cell, check_cell, check_context, check_count, is_finite, is_sequence
 from tensorbandits.data.log import Log
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.steadied import steady
-from tensorbandits.tensor.effects import kind_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

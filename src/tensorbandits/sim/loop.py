@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_count
+from tensorbandits.base.checks import check_count
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.environment import TensorEnvironment
 
@@ -48,7 +48,7 @@ class Trace:
         >>> Trace(np.array([[0, 1]]), np.array([0.5]), np.array([0.25]), 1e-6).to_frame().shape
         (1, 5)
         """
-        from tensorbandits.frames import to_frame
+        from tensorbandits.base.frames import to_frame
 
         modes = {f"mode_{j}": self.cells[:, j] for j in range(self.cells.shape[1])}
         return to_frame({"round": np.arange(1, len(self) + 1), **modes, "reward": self.rewards, "regret": self.regret})

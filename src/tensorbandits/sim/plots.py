@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import check_installed
-from tensorbandits.drawing import COLOURS, as_written, write
+from tensorbandits.base.checks import check_installed
+from tensorbandits.base.drawing import COLOURS, as_written, write
 from tensorbandits.sim.compare import Comparison
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.sim.jobs import Run
 
 Report = Callable[[Run], None]

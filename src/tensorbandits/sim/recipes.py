@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.checks import check_count, check_positive
+from tensorbandits.base.checks import check_count, check_positive
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.registry import PolicyRecord, find, records
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.sim.jobs import Floats, Ints, Job, Run, one_thread, points
 from tensorbandits.sim.plan import Key, Plan, circumstances
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.effects import Family, Kind, main_effects
+from tensorbandits.model.effects import Family, Kind, main_effects
 from tensorbandits.tensor.tucker import Floats
 
 _FITS = 3  # of main effects and strength, in turn

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from tensorbandits.checks import check_installed
+from tensorbandits.base.checks import check_installed
 from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
 from tensorbandits.store.backend import Backend, Session

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import check_count
+from tensorbandits.base.checks import check_count
 from tensorbandits.data.file import read_log
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import REWARDS, profile
-from tensorbandits.report import Report, escape, write
+from tensorbandits.report.page import Report, escape, write
 from tensorbandits.sim.compare import Where
 from tensorbandits.sim.log_world import World
 from tensorbandits.study import sections

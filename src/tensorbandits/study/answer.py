@@ -13,8 +13,8 @@ import numpy as np
 
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
-from tensorbandits.evidence import amount, student
-from tensorbandits.report import Code, Part, Section, Text, escape, plain_words
+from tensorbandits.report.evidence import amount, student
+from tensorbandits.report.page import Code, Part, Section, Text, escape, plain_words
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorbandits.data.log import Log
-from tensorbandits.report import escape
+from tensorbandits.report.page import escape
 from tensorbandits.study.relevance import SMALL, Relevance
 
 _RARE = 0.05  # of the rewards that a level would have if all had as many

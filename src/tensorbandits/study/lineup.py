@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tensorbandits.checks import is_sequence
-from tensorbandits.evidence import paired
+from tensorbandits.base.checks import is_sequence
+from tensorbandits.model.effects import Kind
 from tensorbandits.policies.registry import find, records
+from tensorbandits.report.evidence import paired
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
-from tensorbandits.tensor.effects import Kind
 
 BASELINE = "ucb"  # which the others are compared with
 FLAGSHIP = "thompson"  # which plays twice, told nothing and told the structure

@@ -10,10 +10,10 @@ from scipy.sparse import csr_array, diags_array
 from scipy.special import chdtrc, chndtrinc
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.tensor.curve import MATTERS, SURE, divisions
-from tensorbandits.tensor.dealing import Rewards
-from tensorbandits.tensor.effects import Family, Kind
-from tensorbandits.tensor.scores import EFFECTS, OVERALL, Form, Scores, predictions
+from tensorbandits.model.curve import MATTERS, SURE, divisions
+from tensorbandits.model.effects import Family, Kind
+from tensorbandits.model.held_out import Rewards
+from tensorbandits.model.scores import EFFECTS, OVERALL, Form, Scores, predictions
 from tensorbandits.tensor.tucker import Floats
 
 _UNSURE = 0.025  # probability of what is surely not so

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorbandits.base.drawing import COLOURS, as_written
 from tensorbandits.data.columns import shorten
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
-from tensorbandits.drawing import COLOURS, as_written
-from tensorbandits.evidence import RULE, amount, below, how_it_was_run, paired, show_ratio, student
-from tensorbandits.report import Claims, Code, Part, Picture, Section, Table, Text, escape
+from tensorbandits.model.effects import Kind
+from tensorbandits.model.scores import EFFECTS, PLAIN
+from tensorbandits.report.evidence import RULE, amount, below, how_it_was_run, paired, show_ratio, student
+from tensorbandits.report.page import Claims, Code, Part, Picture, Section, Table, Text, escape
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
@@ -21,8 +23,6 @@ from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
 from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
-from tensorbandits.tensor.effects import Kind
-from tensorbandits.tensor.scores import EFFECTS, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

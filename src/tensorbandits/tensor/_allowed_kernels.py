@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.compiled import kernel
+from tensorbandits.base.compiled import kernel
 from tensorbandits.tensor._best_kernels import _START, _begin, _contract, _ends, _fix, _hull
 from tensorbandits.tensor.rules import Table
 

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.compiled import kernel
+from tensorbandits.base.compiled import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.compiled import kernel
+from tensorbandits.base.compiled import kernel
 from tensorbandits.tensor.tucker import Floats, Ints
 
 

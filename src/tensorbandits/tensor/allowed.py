@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_level, is_sequence
+from tensorbandits.base.checks import Cell, check_level, is_sequence
 from tensorbandits.tensor.rules import Rules
 
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.tensor.allowed import Allowed, flat
 
 Floats = NDArray[np.float64]

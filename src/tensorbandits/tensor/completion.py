@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbandits.checks import (
+from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_count,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell, check_level
+from tensorbandits.base.checks import Cell, check_level
 
 Ints = NDArray[np.int64]
 Patterns = Mapping[Cell, frozenset[Cell]]

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.checks import Cell, check_cells, check_level, is_finite, is_sequence
+from tensorbandits.base.checks import Cell, check_cells, check_level, is_finite, is_sequence
 from tensorbandits.tensor.allowed import Allowed, Levels
 from tensorbandits.tensor.best import best_packed
 

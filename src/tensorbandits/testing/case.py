@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import ApproximateThompsonSampling

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.saving import _checksum, _split

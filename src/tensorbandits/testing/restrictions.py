@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.checks import Cell
+from tensorbandits.base.checks import Cell
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.allowed import Allowed
-from tensorbandits.tensor.sweep import Model
 from tensorbandits.tensor.tucker import Tucker
 from tensorbandits.testing.case import SHAPE, Case, Floats, Skipped, all_cells, play, raises, random_levels, same
 

@@ -1,0 +1,83 @@
+"""A decision as an application sees it: a small value with an id, which survives JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from tensorbandits.base.checks import is_finite
+from tensorbandits.space.labels import Label, key, read, written
+
+BY = ("policy", "floor", "holdout", "caller", "fallback")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided: tell its reward by its ``id``.
+
+    Parameters
+    ----------
+    id : unlike that of any other decision.
+    arm : the label that was chosen of each mode that is decided.
+    context : the label that was given of each context mode.
+    propensity : the probability with which this arm was drawn; ``None`` if the policy does not know it.
+    by : what drew it: ``"policy"``, ``"floor"`` or ``"holdout"``; of a service also ``"caller"``, the caller's own rule
+        beside which a bandit learns, or ``"fallback"``, an arm for when the service is away.
+    policy : the class of the policy.
+    time : when, in seconds, as the bandit's clock says.
+
+    >>> decision = Decision("3f2a-7", {"offer": "a"}, {"segment": "new"}, 0.25, "policy", "VectorizedUCB", 1e9)
+    >>> Decision.from_json(decision.to_json()) == decision
+    True
+    """
+
+    id: str
+    arm: dict[str, Label]
+    context: dict[str, Label]
+    propensity: float | None
+    by: str
+    policy: str
+    time: float
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain data that JSON can hold; dates and times become small objects."""
+        result = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("arm", "context"):
+            result[name] = {mode: written(label) for mode, label in result[name].items()}
+        return result
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the decision that :meth:`to_dict` described."""
+        names = {one.name for one in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) != names:
+            raise ValueError(f"{data!r} is no decision; give what to_dict returned, with {sorted(names)}")
+        try:
+            labels = {name: {mode: read(label) for mode, label in data[name].items()} for name in ("arm", "context")}
+            for mode, label in (*labels["arm"].items(), *labels["context"].items()):
+                key(label, mode)
+            texts, share = [data["id"], data["by"], data["policy"]], data["propensity"]
+            sound = is_finite(data["time"]) and (share is None or (is_finite(share) and 0 < share <= 1))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is no decision ({error}); give what to_dict returned, unchanged") from None
+        if not sound or data["by"] not in BY or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{data!r} is no decision; give what to_dict returned, unchanged")
+        return cls(**{**data, **labels})
+
+    def to_json(self) -> str:
+        """Return the decision as JSON."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the decision that :meth:`to_json` wrote."""
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"this is no JSON of a decision ({error}); give what to_json returned") from None
+        return cls.from_dict(data)

@@ -1,0 +1,104 @@
+"""Shares of decisions that some arms have whatever the policy says: floors, ceilings, the baseline of the holdout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from tensorbandits.base.checks import is_finite, is_sequence
+from tensorbandits.space import Space
+
+_PARTS = "give pairs of labels and a share, such as [({'channel': 'sms'}, 0.05)]"
+
+
+class Share(NamedTuple):
+    """A share of decisions for the arms that have some levels, spread evenly over those that are allowed."""
+
+    levels: dict[int, int]  # by position of the mode; none for all arms
+    share: float
+
+
+class Shares(NamedTuple):
+    """What decisions are drawn by besides the policy."""
+
+    floors: tuple[Share, ...] = ()
+    ceilings: tuple[Share, ...] = ()
+    baseline: tuple[Share, ...] = (Share({}, 1.0),)
+    holdout: float = 0.0
+
+    @classmethod
+    def of(cls, space: Space, *, floors: Any, ceilings: Any, baseline: Any, holdout: Any) -> Self:
+        """Return the shares that a caller gives by label, checked.
+
+        >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
+        >>> Shares.of(space, floors=0.1, ceilings=[({"channel": "sms"}, 0.5)], baseline={"offer": "a"}, holdout=0.2)
+        Shares(floors=(Share(levels={}, share=0.1),), ceilings=(Share(levels={1: 1}, share=0.5),), \
+baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
+        """
+        least = [({}, floors)] if is_finite(floors) and not isinstance(floors, bool) else floors
+        made = (
+            [({}, 1.0)] if baseline == "uniform" else [(baseline, 1.0)] if isinstance(baseline, Mapping) else baseline
+        )
+        found = {"floors": least, "ceilings": ceilings, "baseline": made}
+        parts = {name: tuple(_parts(space, name, value)) for name, value in found.items()}
+        if (total := sum(one.share for one in parts["floors"])) > 1.0:
+            raise ValueError(f"the floors add up to {total:g}; they are shares of all decisions, at most 1 together")
+        if abs((total := sum(one.share for one in parts["baseline"])) - 1.0) > 1e-9:
+            raise ValueError(f"the shares of the baseline add up to {total:g}; they must add up to 1")
+        if not holdout and baseline != "uniform":
+            raise ValueError(f"baseline is {baseline!r}, but nothing is held out for it; give a share: holdout=0.1")
+        if isinstance(holdout, bool) or not is_finite(holdout) or not 0 <= holdout < 1:
+            raise ValueError(
+                f"holdout is {holdout!r}; it is the share of decisions for the baseline, from 0 to below 1"
+            )
+        shares = cls(**parts, holdout=float(holdout))
+        for one in shares.ceilings:
+            if (least := shares._least(space, one.levels)) > one.share + 1e-9:
+                labels = {space.modes[mode]: space.levels[mode][level] for mode, level in one.levels.items()}
+                raise ValueError(
+                    f"the ceiling of {labels} is {one.share:g}, but floors and holdout alone give these arms "
+                    f"{least:.3g} of the decisions; raise it, or lower them"
+                )
+        return shares
+
+    def _least(self, space: Space, wanted: dict[int, int]) -> float:
+        """What floors and baseline give to the arms with some levels, where all arms are allowed."""
+        return sum(
+            (self.holdout if part is self.baseline else 1.0 - self.holdout) * share * _inside(space, wanted, levels)
+            for part in (self.floors, self.baseline)
+            for levels, share in part
+        )
+
+    def state(self) -> list[Any]:
+        """Return all but the holdout's share as plain data."""
+        return [[[[list(pair) for pair in levels.items()], share] for levels, share in part] for part in self[:3]]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], holdout: float) -> Self:
+        """Return the shares that :meth:`state` described."""
+        parts = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state]
+        return cls(parts[0], parts[1], parts[2], float(holdout))
+
+
+def _inside(space: Space, wanted: dict[int, int], levels: dict[int, int]) -> float:
+    """The share of the arms with some levels that have the wanted ones too, in a context that has them."""
+    found = 1.0
+    for mode, level in wanted.items():
+        if mode in levels:
+            found *= levels[mode] == level
+        elif mode not in space.context:
+            found /= space.shape[mode]
+    return found
+
+
+def _parts(space: Space, name: str, value: Any) -> list[Share]:
+    if not is_sequence(value):
+        raise TypeError(f"{name} is {value!r}; {_PARTS}")
+    parts = []
+    for part in value:
+        if not is_sequence(part) or len(part) != 2 or not isinstance(part[0], Mapping):
+            raise TypeError(f"{name} has the part {part!r}; {_PARTS}")
+        if isinstance(part[1], bool) or not is_finite(part[1]) or not 0 <= part[1] <= 1:
+            raise ValueError(f"{name} has the share {part[1]!r}; shares are from 0 to 1")
+        parts.append(Share(space.partial(part[0]), float(part[1])))
+    return parts

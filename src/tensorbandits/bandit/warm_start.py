@@ -1,0 +1,235 @@
+"""Warm starts: rewards of a log, or of another bandit, matched by label with the space of the bandit that learns them.
+
+Everything is checked here, before anything is told: which labels the space lacks, whether the policy takes such
+rewards, and whether it can follow levels that are added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.base.checks import check_positive, is_finite
+from tensorbandits.data.log import Missing, from_known
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.base import Policy
+from tensorbandits.space import Space
+from tensorbandits.space.labels import Label, key
+
+Unknown = Literal["error", "skip", "add"]
+Counts = dict[str, dict[Label, float]]
+
+_START = 30.0  # normal rewards' worth of another level, as which a new one starts
+_WHOLE = 1.0 - 1e-12  # of rewards of which all are taken: as they have faded, their sums need not be whole
+_SHOWN = 6  # unknown labels of a mode that an error lists
+_SLIGHTLY = -1e-300  # the logarithm of what has faded, of a ledger of which some part has
+
+
+class Past(NamedTuple):
+    """Rewards from elsewhere: the labels of each mode, by name, a ledger over them, and the rows it was made of."""
+
+    levels: Mapping[str, tuple[Label, ...]]
+    ledger: Ledger
+    rows: int | None = None
+    dropped: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """What a warm start told a bandit.
+
+    ``rewards`` is what they count for together, after their weight, in so many ``cells``; ``rows`` are those of the
+    log, ``None`` if there was none. Left out were rows by reason (``dropped``), and rewards with labels that the space
+    does not know (``skipped`` by mode and label; one with two such labels counts for both). ``added`` are labels that
+    became levels, by mode.
+
+    >>> WarmStart(rewards=120.0, cells=7, rows=130, skipped={"offer": {"old": 10.0}})
+    WarmStart(told 120 rewards of 7 cells, from 130 rows; skipped: offer 'old' (10))
+    """
+
+    rewards: float
+    cells: int
+    rows: int | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, Mapping[Label, float]] = field(default_factory=dict)
+    added: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", from {self.rows:,} rows"
+        parts = [f"told {self.rewards:,g} rewards of {self.cells:,} cells{rows}"]
+        if self.dropped:
+            parts.append("dropped rows: " + ", ".join(f"{why} ({count:,})" for why, count in self.dropped.items()))
+        if self.skipped:
+            parts.append("skipped: " + _listed(self.skipped))
+        if self.added:
+            parts.append("added: " + _listed({mode: dict.fromkeys(labels) for mode, labels in self.added.items()}))
+        return f"WarmStart({'; '.join(parts)})"
+
+
+class Plan(NamedTuple):
+    """A warm start that can be made: the ledger over the space as it will be, and what is to be said of it."""
+
+    ledger: Ledger
+    start: WarmStart
+
+
+def past_of_log(
+    space: Space, frame: Any, reward: str, trials: str | None, columns: Any, fixed: Any, missing: Missing
+) -> Past:
+    """Read a log whose columns have the names of the space's modes, or those that ``columns`` says."""
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
+    constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
+    if both := sorted(set(given) & set(constant)):
+        raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
+    modes = [mode for mode in space.modes if mode not in constant]
+    log = from_known(frame, [given.get(mode, mode) for mode in modes], reward, trials=trials, missing=missing)
+    return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
+
+
+def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> Plan:
+    """Return the warm start that can be made, or refuse it."""
+    if unknown not in get_args(Unknown):
+        raise ValueError(f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add'")
+    if isinstance(weight, bool) or not is_finite(weight) or not 0 < weight <= 1:
+        raise ValueError(f"weight is {weight!r}; it is what a reward counts for, above 0 and at most 1")
+    constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
+    levels = {**past.levels, **{mode: (label,) for mode, label in constant.items()}}
+    _check_modes(space, past, constant)
+    found = _unknown(space, past)
+    if found and unknown == "error":
+        raise ValueError(
+            f"there are rewards with labels that the space does not know: {_listed(found)}; leave them out with "
+            "unknown='skip', or add them to the space with unknown='add'"
+        )
+    added = {mode: tuple(labels) for mode, labels in found.items()} if unknown == "add" else {}
+    known = {mode: (*space.levels[space.position(mode)], *added.get(mode, ())) for mode in space.modes}
+    ledger = _placed(past, [_positions(mode, levels[mode], known[mode]) for mode in space.modes], known)
+    if weight < 1:
+        ledger.fade(weight)
+    policy.check_ledger(ledger)
+    if added and (why := type(policy).refusal(ledger.shape, getattr(policy, "rank", "auto"))) is not None:
+        raise ValueError(why)
+    skipped = {} if added else found
+    return Plan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
+
+
+def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
+    """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
+
+    It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
+    normal ones do.
+    """
+    if level is None:
+        if rewards is not None:
+            raise ValueError(f"rewards is {rewards!r}, but nothing says whose rewards; name a level: like='spring'")
+        return None
+    if not policy.takes_logs:
+        raise ValueError(
+            f"{type(policy).__name__} learns only from cells that it chose itself, so that no level can start like "
+            "another; leave out like, or use TensorThompsonSampling"
+        )
+    wanted = None if rewards is None else check_positive(rewards, "rewards")
+    past = policy.copy_ledger()
+    its = past.cells[:, mode] == level
+    if not its.any():
+        return None
+    if wanted is None:
+        likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
+        wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
+    cells = past.cells[its].copy()
+    cells[:, mode] = past.shape[mode]
+    shape = [size + (j == mode) for j, size in enumerate(past.shape)]
+    sums = (array[its] for array in (past.counts, past.totals, past.squares, past.within))
+    ledger = Ledger.of(shape, cells, *sums)
+    ledger.fade(min(wanted / ledger.rounds, _WHOLE))
+    return ledger
+
+
+def _check_mapping(space: Space, value: Any, name: str, example: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} is {value!r}; give a value for some modes, such as {example}")
+    for mode in value or {}:
+        space.position(mode)
+    return dict(value or {})
+
+
+def _check_modes(space: Space, past: Past, constant: Mapping[str, Label]) -> None:
+    for mode in past.levels:
+        space.position(mode)
+        if mode in constant:
+            raise ValueError(f"mode {mode!r} is in fixed, but the rewards have levels of it; leave it out of fixed")
+    for mode, label in constant.items():
+        space.level(mode, label)
+    if missing := [mode for mode in space.modes if mode not in past.levels and mode not in constant]:
+        raise ValueError(
+            f"nothing says which levels of {', '.join(map(repr, missing))} the rewards are of; if all are of one, name "
+            f"it: fixed={{{missing[0]!r}: {space.levels[space.position(missing[0])][0]!r}}}"
+        )
+
+
+def _unknown(space: Space, past: Past) -> Counts:
+    """The labels that the space lacks, in their order, each with the number of its rewards."""
+    found: Counts = {}
+    for at, (mode, labels) in enumerate(past.levels.items()):
+        known = {key(label, mode) for label in space.levels[space.position(mode)]}
+        counts = np.bincount(past.ledger.cells[:, at], past.ledger.counts, minlength=len(labels))
+        some = {
+            label: count
+            for label, count in zip(labels, counts.tolist(), strict=False)
+            if count and key(label, mode) not in known
+        }
+        if some:
+            found[mode] = some
+    return found
+
+
+def _positions(mode: str, labels: tuple[Label, ...], known: tuple[Label, ...]) -> NDArray[np.int64]:
+    """Where labels are among known ones; -1 for those that are not."""
+    at = {key(label, mode): index for index, label in enumerate(known)}
+    return np.array([at.get(key(label, mode), -1) for label in labels], dtype=np.int64)
+
+
+def _placed(past: Past, positions: list[NDArray[np.int64]], known: Mapping[str, tuple[Label, ...]]) -> Ledger:
+    """The ledger over known labels, without the rewards of labels that are not among them."""
+    state = past.ledger.state()
+    column = {mode: at for at, mode in enumerate(past.levels)}
+    cells = np.column_stack(
+        [
+            where[state["cells"][:, column[mode]]] if mode in column else np.full(len(state["cells"]), where[0])
+            for mode, where in zip(known, positions, strict=True)
+        ]
+    )
+    kept = (cells >= 0).all(axis=1)
+    if len(past.ledger) and not kept.any():
+        raise ValueError("no reward is left to tell; check the labels of the space against those of the rewards")
+    sums = state["sums"][:, kept]
+    whole = bool((sums[0] == np.round(sums[0])).all())
+    faded = state["log_faded"] if whole else min(state["log_faded"], _SLIGHTLY)
+    return Ledger.from_state(
+        {
+            **state,
+            "shape": tuple(map(len, known.values())),
+            "cells": cells[kept],
+            "sums": sums,
+            "rounds": float(sums[0].sum()),
+            "received": math.fsum(sums[0]),
+            "log_faded": faded,
+        }
+    )
+
+
+def _listed(counts: Mapping[str, Mapping[Label, float | None]]) -> str:
+    """Labels by mode in words, with their counts."""
+    words = []
+    for mode, labels in counts.items():
+        shown = [
+            f"{label!r}" + ("" if count is None else f" ({count:,g})") for label, count in list(labels.items())[:_SHOWN]
+        ]
+        more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+        words.append(f"{mode} {', '.join(shown)}{more}")
+    return "; ".join(words)

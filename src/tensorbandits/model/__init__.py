@@ -1,0 +1,1 @@
+"""The posterior of a low-rank tensor: likelihoods, structures, sweeps, chains and tempering."""

@@ -1,0 +1,255 @@
+"""Posterior sampling of a Tucker tensor from a ledger, by Gibbs sweeps with exact conditionals.
+
+The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
+
+    U_j[i, l]         ~ N(0, decay^(2 l))            row i, column l = 0, 1, ..
+    core entries      ~ N(0, 1 / gamma_k),           gamma_k ~ Gamma(1/2, rate s^2 / 2), for each kind k of entry
+    offset            ~ N(m, OFFSET_VARIANCE s^2)
+    noise variance    known, or ~ InverseGamma(NOISE_SHAPE, NOISE_RATE s^2)
+
+With ``decay = 1`` all columns are alike. Below 1, later columns are smaller a priori, so that a rank that is set
+too high costs little and a needed column is still learned.
+
+The *structure* says which entries of the core there are. ``"tucker"``: all, of one kind. ``"affine"``: every factor has
+a column of ones besides its free ones, so that an entry with one free index is a main effect, with two an interaction
+of two modes, and so on; the kind is the number of free indices, and the entry with none is the offset. ``"additive"``:
+the same with main effects only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from tensorbandits.base.checks import Cell, check_array, check_positive
+from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Units
+from tensorbandits.model.residual import Residual
+from tensorbandits.model.sweep import Learn, Model, Prior, sweep
+from tensorbandits.tensor.tucker import Floats, Ints
+
+__all__ = ["NOISE_RATE", "NOISE_SHAPE", "OFFSET_VARIANCE", "Chain", "Structure", "Units", "core_kinds"]
+
+Structure = Literal["tucker", "affine", "additive"]
+
+OFFSET_VARIANCE = 1.0
+_NO_VALUES: Floats = np.zeros(0)
+
+
+def core_kinds(rank: Cell, structure: Structure) -> Ints:
+    """Return the kind of each entry of a core, flat: a position in the gammas, or what stands for none (see ``Prior``).
+
+    >>> core_kinds((2, 2), "tucker").tolist(), core_kinds((2, 2), "affine").tolist()
+    ([0, 0, 0, 0], [-1, 0, 0, 1])
+    >>> core_kinds((2, 2), "additive").tolist()
+    [-1, 0, 0, -2]
+    """
+    if structure == "tucker":
+        return np.zeros(int(np.prod(rank)), dtype=np.int64)
+    order = (np.indices(rank) > 0).sum(axis=0).ravel() - 1
+    return np.where(order > 0, -2, order) if structure == "additive" else order
+
+
+@dataclass
+class Chain:
+    """The state of the sampler: one draw of the tensor, of the prior's variances, and of the likelihood's parameters.
+
+    With a ``residual`` every observed cell may deviate from the tensor, by as much as the rewards say.
+    """
+
+    model: Model
+    gammas: Floats  # one for each kind of entry of the core
+    likelihood: Likelihood
+    decay: float = 1.0
+    structure: Structure = "tucker"
+    residual: Residual | None = None
+
+    def __post_init__(self) -> None:
+        model = self.model
+        columns = np.concatenate([np.arange(r) - int(model.affine) for r in model.rank])
+        precision = self.decay ** (-2.0 * np.maximum(columns, 0))
+        kind = core_kinds(model.rank, self.structure)
+        self._kinds = [int((kind == k).sum()) for k in range(len(self.gammas))]
+        zeros = np.zeros_like(model.rows), np.zeros_like(model.core)
+        self._prior = Prior(*zeros, 0.0, precision, kind, self.gammas)
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of a single reward about its mean."""
+        return self.likelihood.variance
+
+    @property
+    def precision(self) -> Floats:
+        """The prior's precision of the columns of all factors, mode after mode."""
+        return self._prior.precision
+
+    @classmethod
+    def from_prior(
+        cls,
+        shape: Cell,
+        rank: Cell,
+        units: Units,
+        rng: np.random.Generator,
+        *,
+        structure: Structure = "tucker",
+        likelihood: Likelihood | None = None,
+        decay: float = 1.0,
+        residual: bool = False,
+    ) -> Self:
+        """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian.
+
+        The rank counts free columns.
+        """
+        affine = structure != "tucker"
+        factors = [_prior_rows(p, r, decay, rng, affine=affine) for p, r in zip(shape, rank, strict=True)]
+        ranks = tuple(r + affine for r in rank)
+        kind = core_kinds(ranks, structure)
+        gammas = np.array([rng.gamma(0.5) / (units.scale**2 / 2) for _ in range(int(kind.max(initial=-1)) + 1)])
+        core = rng.standard_normal(len(kind))
+        for k, gamma in enumerate(gammas):
+            core[kind == k] /= np.sqrt(gamma)
+        core[kind < 0] = 0.0
+        offset = units.centre + units.scale * np.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
+        likelihood = (likelihood or Gaussian(1.0, learned=True)).drawn(units, rng)
+        likelihood.grow(shape, rng)
+        rows = np.concatenate([U.ravel() for U in factors])
+        model = Model(shape, ranks, rows, core, float(offset), affine=affine)
+        return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None)
+
+    @property
+    def finite(self) -> bool:
+        """Whether floats hold what was drawn last: the core, for which rows that no float holds leave no numbers."""
+        return math.isfinite(self.model.core.sum() + self.model.offset)
+
+    def calm(self, units: Units) -> Self:
+        """Start from nothing upward: a chain of clicks or counts far out in the prior's tail comes down too slowly."""
+        self.model.core[:] = 0.0
+        self.model.offset = units.centre
+        self.gammas[:] = 1.0 / units.scale**2
+        return self
+
+    def sweep(
+        self,
+        ledger: Ledger,
+        units: Units,
+        rng: np.random.Generator,
+        *,
+        sweeps: int,
+        keep: int = 0,
+        weight: float = 1.0,
+    ) -> Floats:
+        """Redraw, ``sweeps`` times, the rows of each mode, offset and core together, gammas, and the noise variance.
+
+        Each is drawn given all the rest; rewards count ``weight`` times. Returns the model's numbers after each of
+        ``keep`` equal shares of the sweeps, one line each.
+        """
+        if not self.likelihood.augmented and self.residual is None:
+            return self._sweep(ledger, units, rng, sweeps, keep, weight)
+        kept = []
+        for done in range(1, sweeps + 1):
+            lines = self._sweep(ledger, units, rng, 1, 1, weight)
+            if done * keep % sweeps < keep:
+                kept.append(lines)
+        return np.concatenate(kept) if kept else np.empty((0, 0))
+
+    def _sweep(
+        self,
+        ledger: Ledger,
+        units: Units,
+        rng: np.random.Generator,
+        sweeps: int,
+        keep: int,
+        weight: float,
+    ) -> Floats:
+        """Sweep over the same observations all the time."""
+        model, likelihood, kinds, residual = self.model, self.likelihood, self._kinds, self.residual
+        if residual is not None:
+            residual.align(len(ledger))
+        values = self.values(ledger) if likelihood.augmented else _NO_VALUES
+        observations = likelihood.observe(ledger, units, values, rng, weight=weight)
+        learn_noise = likelihood.learned and residual is None
+        fitted_to = observations
+        if residual is not None:
+            fitted = model.at(ledger.cells, ledger.order)
+            residual.redraw_variance(observations, fitted, units, likelihood.variance, rng)
+            fitted_to = residual.soften(observations, likelihood.variance)
+        noise = np.empty((sweeps, len(model.rows) + 1 + len(model.core)))
+        gammas = np.empty((sweeps, len(kinds) + 1))
+        for line, some in zip(noise, gammas, strict=True):
+            rng.standard_normal(out=line)
+            for k, count in enumerate(kinds):
+                some[k] = rng.standard_gamma((1 + count) / 2)
+            if learn_noise:
+                some[-1] = rng.standard_gamma(NOISE_SHAPE + observations.rounds / 2)
+        if model.affine:  # its offset is an entry of the core, about the centre
+            model.core[0] += model.offset - units.centre
+            model.offset = units.centre
+        likelihood.variance, kept = sweep(
+            *(model, self._prior, fitted_to, noise),
+            variance=likelihood.variance,
+            offset_precision=1.0 / (OFFSET_VARIANCE * units.scale**2),
+            learn=Learn(units.scale, NOISE_RATE * units.scale**2 if learn_noise else None),
+            gammas=gammas,
+            keep=keep,
+        )
+        if residual is not None:
+            fitted = model.at(ledger.cells, ledger.order)
+            likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
+        return kept
+
+    def values(self, ledger: Ledger) -> Floats:
+        """Return the draw's values at the ledger's cells, shape (n,)."""
+        values = self.model.at(ledger.cells, ledger.order)
+        return values if self.residual is None else values + self.residual.align(len(ledger))
+
+    def log_likelihood(self, ledger: Ledger) -> float:
+        """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""
+        return self.likelihood.log_density(ledger, self.values(ledger))
+
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
+        """Give the modes more levels, with rows drawn from the prior."""
+        model = self.model
+        sizes = zip(shape, model.shape, model.rank, strict=True)
+        affine = model.affine
+        self.likelihood.grow(shape, rng)
+        self.model = model.grown(
+            [_prior_rows(p - before, r - affine, self.decay, rng, affine=affine) for p, before, r in sizes]
+        )
+        self.__post_init__()
+
+    def state(self) -> dict[str, Any]:
+        """Return the draw as plain arrays and numbers."""
+        return self.model.state() | {
+            "gammas": self.gammas.copy(),
+            "decay": self.decay,
+            "structure": self.structure,
+            "likelihood": self.likelihood.state(),
+            "residual": self.residual.state() if self.residual else {},
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
+        """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
+        structure = state["structure"]
+        if structure not in get_args(Structure):
+            raise ValueError(f"the chain's structure is {structure!r}; it is one of {', '.join(get_args(Structure))}")
+        affine = structure != "tucker"
+        ranks = tuple(r + affine for r in rank)
+        kinds = int(core_kinds(ranks, structure).max(initial=-1)) + 1
+        gammas = check_array(state["gammas"], "the chain's gammas", (kinds,))
+        for gamma in gammas.tolist():
+            check_positive(gamma, "a gamma of the chain")
+        decay = check_positive(check_array(state["decay"], "decay", ()).item(), "the chain's decay")
+        model = Model.from_state(state, shape, ranks, affine=affine)
+        residual = Residual.from_state(state["residual"]) if state["residual"] else None
+        return cls(model, gammas, likelihood.restored(state["likelihood"]), decay, structure, residual)
+
+
+def _prior_rows(count: int, rank: int, decay: float, rng: np.random.Generator, *, affine: bool = False) -> Floats:
+    """Return rows of a factor (count, rank) drawn from the prior, after a column of ones if it is affine."""
+    rows = np.asarray(decay ** np.arange(rank) * rng.standard_normal((count, rank)))
+    return np.hstack([np.ones((count, 1)), rows]) if affine else rows

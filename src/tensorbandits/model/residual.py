@@ -1,0 +1,174 @@
+"""What single cells have that no low-rank tensor says: a deviation of each observed cell, of a size that is learned.
+
+With ``x_c`` the tensor's value at a cell, its true value is ``x_c + delta_c``, where ``delta_c ~ N(0, tau^2)``. What an
+observation of precision ``w / v`` (``v`` is the variance of a single reward) then says of ``x_c`` is what one of
+precision ``1 / (v / w + tau^2)`` would: ``tau`` and the tensor are drawn with the deviations integrated out, and then
+these given the new tensor: then its values and theirs add up to a draw of what the cell is worth. So cells that are
+seen for ever do not make the tensor ever surer of what it only approximates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from tensorbandits.base.checks import Cell, check_array, check_positive
+from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Likelihood, Observations, Units
+from tensorbandits.model.sweep import Model
+from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.tucker import Floats, Ints
+
+_SMALL = 0.1  # of the scale: the prior's median of tau
+_SMALLEST = 1e-6  # of the scale: tau
+_STEPS = 2  # of tau, a sweep
+_STEP = 0.5  # its length in log tau^2
+
+
+class Deviating(Model):
+    """A model whose observed ``cells`` (n, d) have values of their own, ``seen`` (n,)."""
+
+    cells: Ints
+    seen: Floats
+
+    def __init__(self, model: Model, cells: Ints, seen: Floats) -> None:
+        self.__dict__ = {**model.__dict__, "cells": cells, "seen": seen}
+
+    def copy(self) -> Model:
+        """Return the same: nobody changes it."""
+        return self
+
+    def at(self, cells: Ints, order: Ints | None = None) -> Floats:
+        """Return the values at valid cells (n, d), shape (n,)."""
+        own = {tuple(cell): value for cell, value in zip(self.cells.tolist(), self.seen.tolist(), strict=True)}
+        values = super().at(cells, order)
+        return np.array([own.get(tuple(cell), value) for cell, value in zip(cells.tolist(), values, strict=True)])
+
+    def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
+        """Return the allowed cell of largest value: the best observed one, or the tensor's best of the others.
+
+        Observed cells that the tensor overrates are in the way of a search for the latter, and are forbidden in it.
+        """
+        here = np.flatnonzero(((self.cells == fixed) | (fixed < 0)).all(axis=1))
+        cell, own, value = super().best(fixed, allowed), None, -math.inf
+        for k in here[np.argsort(-self.seen[here], kind="stable")]:
+            own, value = tuple(self.cells[k].tolist()), float(self.seen[k])
+            if allowed is None or allowed.permits(own):
+                break
+        else:
+            return cell
+        if super().at(np.array([cell]))[0] <= value:
+            return own
+        if not (self.cells[here] == cell).all(axis=1).any():
+            return cell
+        overrated = self.cells[here[super().at(self.cells[here]) > value]]
+        try:
+            others = Allowed.of(Allowed({}, (dict(enumerate(row)) for row in overrated.tolist())), self.shape, allowed)
+            cell = super().best(fixed, others)
+        except ValueError:  # no other cell is left
+            return own
+        return cell if super().at(np.array([cell]))[0] > value else own
+
+
+class Trying(Deviating):
+    """The same, but that some cells are to be tried before any other: ``few`` (m, d), the first that is allowed."""
+
+    few: Ints
+
+    def __init__(self, model: Model, few: Ints) -> None:
+        self.__dict__ = {**model.__dict__, "few": few}
+
+    def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
+        """Return the first allowed cell that is to be tried, or else the allowed cell of largest value."""
+        for row in self.few[((self.few == fixed) | (fixed < 0)).all(axis=1)].tolist():
+            if allowed is None or allowed.permits(tuple(row)):
+                return tuple(row)
+        return super().best(fixed, allowed)
+
+
+@dataclass
+class Residual:
+    """The deviations of the observed cells, in the order of the ledger, and the variance of their law."""
+
+    variance: float  # tau^2
+    delta: Floats
+
+    @classmethod
+    def start(cls, units: Units) -> Self:
+        """Return no deviations yet."""
+        return cls((_SMALL * units.scale) ** 2, np.zeros(0))
+
+    def align(self, count: int) -> Floats:
+        """Return the deviations of so many cells; one that is new has none yet."""
+        if len(self.delta) < count:
+            self.delta = np.concatenate([self.delta, np.zeros(count - len(self.delta))])
+        return self.delta
+
+    def model(self, model: Model, ledger: Ledger) -> Deviating:
+        """Return a tensor with the deviations, as it is now."""
+        values = model.at(ledger.cells, ledger.order) + self.align(len(ledger))
+        return Deviating(model.copy(), ledger.cells.copy(), values)
+
+    def redraw(
+        self, observations: Observations, fitted: Floats, units: Units, likelihood: Likelihood, rng: np.random.Generator
+    ) -> float:
+        """Redraw the deviations from the values ``fitted`` (n,), then the noise variance, which is returned."""
+        own, gap = _what_cells_say(observations, fitted, likelihood.variance)
+        shrunk = self.variance / (self.variance + own)
+        self.delta = shrunk * gap + np.sqrt(shrunk * own) * rng.standard_normal(len(gap))
+        if not likelihood.learned:
+            return likelihood.variance
+        at = fitted + self.delta - observations.centre
+        total = observations.target - observations.centre * observations.precision
+        errors = observations.squares + float((at * (observations.precision * at - 2.0 * total)).sum())
+        rate = NOISE_RATE * units.scale**2 + max(errors, 0.0) / 2.0
+        return float(rate / rng.standard_gamma(NOISE_SHAPE + observations.rounds / 2.0))
+
+    def redraw_variance(
+        self, observations: Observations, fitted: Floats, units: Units, noise: float, rng: np.random.Generator
+    ) -> None:
+        """Take Metropolis steps in log tau^2 with the deviations integrated out; tau is half-Cauchy a priori."""
+        own, gap = _what_cells_say(observations, fitted, noise)
+        squares, scale = gap**2, units.scale
+
+        def log_density(log_variance: float) -> float:
+            variance = math.exp(log_variance)
+            spread = own + variance
+            prior = 0.5 * log_variance - math.log1p(variance / (_SMALL * scale) ** 2)
+            return prior - 0.5 * float((np.log(spread) + squares / spread).sum())
+
+        lowest = 2.0 * math.log(_SMALLEST * scale)
+        here = max(math.log(self.variance), lowest)  # the scale may have grown
+        density = log_density(here)
+        for _ in range(_STEPS):
+            there = here + _STEP * rng.standard_normal()
+            other = log_density(there) if there > lowest else -math.inf
+            if other - density > -rng.standard_exponential():
+                here, density = there, other
+        self.variance = math.exp(here)
+
+    def soften(self, observations: Observations, variance: float) -> Observations:
+        """Return what the cells say of the tensor alone."""
+        softened = 1.0 / (1.0 / observations.precision + self.variance / variance)
+        target = observations.target * (softened / observations.precision)
+        return observations._replace(precision=softened, target=target)
+
+    def state(self) -> dict[str, Any]:
+        """Return the deviations as plain arrays."""
+        return {"variance": self.variance, "delta": self.delta.copy()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return what :meth:`state` described."""
+        variance = check_array(state["variance"], "the residual's variance", ()).item()
+        delta = check_array(state["delta"], "the residuals", (len(state["delta"]),))
+        return cls(check_positive(variance, "the residual's variance"), delta)
+
+
+def _what_cells_say(observations: Observations, fitted: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return the variance of what each cell says of its value, and how far that is above ``fitted``, all (n,)."""
+    return noise / observations.precision, observations.target / observations.precision - fitted

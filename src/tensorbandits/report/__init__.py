@@ -1,0 +1,1 @@
+"""Reports: evidence and verdicts, tables, HTML and Markdown pages."""

@@ -1,0 +1,1 @@
+"""HTTP: routes, keys, limits and errors of the decision service."""

@@ -1,0 +1,128 @@
+"""The application: routes, what guards them, and what starts and stops with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Response
+from starlette.concurrency import run_in_threadpool
+
+from tensorbandits.service import logs
+from tensorbandits.service.engine.demo import Demo
+from tensorbandits.service.engine.hosts import Hosts
+from tensorbandits.service.http import errors, examples
+from tensorbandits.service.http.errors import COMMON, Problem
+from tensorbandits.service.http.guard import Guard
+from tensorbandits.service.http.keyring import Keys
+from tensorbandits.service.http.lane import Lane
+from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages
+from tensorbandits.service.http.security import require
+from tensorbandits.service.http.serving import Served, Serving, reply
+from tensorbandits.service.metrics import Metrics
+from tensorbandits.service.settings import Settings, is_loopback
+from tensorbandits.store import Store
+
+_WORDS = """Choose the best combination, and learn from each reward.
+
+Make a bandit, **ask** it for a decision, show what it says, and **tell** the reward by the decision's id: at once,
+late, twice or never. Every write takes an `Idempotency-Key`, so that it can be repeated without counting twice.
+"""
+
+health = APIRouter(tags=["health"])
+_ANY = errors.responses("forbidden", "too_large", "too_many", "internal")  # before it is known what is asked
+
+
+@health.get("/healthz", name="healthz", response_model=dict[str, str], responses=_ANY)
+async def healthz() -> Response:
+    """Say that the process lives."""
+    return reply({"status": "ok"})
+
+
+@health.get(
+    "/readyz", name="readyz", response_model=dict[str, str | int], responses=_ANY | errors.responses("unavailable")
+)
+async def readyz(service: Served) -> Response:
+    """Say whether all bandits are loaded, so that requests may come."""
+    if not service.hosts.ready:
+        raise Problem("unavailable", "bandits are being loaded; try again in a second", retry=1)
+    return reply({"status": "ready", "bandits": len(service.hosts.all())})
+
+
+@health.get(
+    "/metrics",
+    name="metrics",
+    responses=COMMON | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    response_class=Response,
+    dependencies=[Depends(require("metrics"))],
+)
+async def metrics(service: Served) -> Response:
+    """Return numbers for Prometheus."""
+    text = await run_in_threadpool(service.metrics.text)  # which may read files of other processes
+    return Response(text, media_type=service.metrics.content_type)
+
+
+def _demo(hosts: Hosts) -> Demo:
+    demo = Demo(hosts)
+    demo.start()
+    return demo
+
+
+class _App(FastAPI):
+    """An application whose OpenAPI document has examples."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = examples.add(super().openapi())
+        return self.openapi_schema
+
+
+def create_app(settings: Settings, store: Store | None = None, started: Callable[[], None] | None = None) -> FastAPI:
+    """Return the application over a store, which is opened when it starts unless one is given.
+
+    ``started`` is called once all bandits are loaded, before anything is answered.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    place = store or Store.open(settings.store)
+    measured = Metrics(version("tensorbandits"))
+    known = Keys(place, seconds=settings.key_seconds, exposed=not is_loopback(settings.host), metrics=measured)
+    hosts = Hosts(place, measured, learning=settings.learning_share, snapshots=settings.snapshot_interval)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(known.start)
+        await asyncio.to_thread(hosts.start)
+        if started is not None:
+            started()
+        demo = _demo(hosts) if settings.demo else None
+        yield
+        if demo is not None:
+            await asyncio.to_thread(demo.stop)
+        await asyncio.to_thread(hosts.stop)
+        await asyncio.to_thread(known.stop)
+        if store is None:
+            place.close()
+
+    app = _App(
+        title="tensorbandits",
+        version=version("tensorbandits"),
+        description=_WORDS,
+        lifespan=lifespan,
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.serving = Serving(settings, place, hosts, measured)
+    app.state.keys = known
+    for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
+        app.include_router(router)
+    errors.install(app)
+    guard: Any = Guard
+    lane: Any = Lane
+    app.add_middleware(lane, serving=app.state.serving)
+    app.add_middleware(guard, keys=known, settings=settings, metrics=measured)
+    return app

@@ -1,0 +1,241 @@
+"""The guard around the app: one layer that every request passes, and that knows nothing of bandits.
+
+It gives the request an id, finds out whose key it carries, refuses what is too large, too often or not allowed before
+anything is read, adds headers that keep browsers safe, counts, writes the access log, and lets no exception out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from random import getrandbits
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tensorbandits.service import logs
+from tensorbandits.service.http import errors
+from tensorbandits.service.http.access import ACCESS, EVERYBODY, named
+from tensorbandits.service.http.errors import Problem
+from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
+from tensorbandits.service.http.limits import Buckets, whose
+from tensorbandits.service.http.security import PLACE, Visit
+from tensorbandits.service.settings import Settings, is_loopback
+
+if TYPE_CHECKING:
+    from tensorbandits.service.metrics import Metrics
+
+_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_IMPORT = re.compile(r"/v1/bandits/[^/]+/import")
+_GONE = 499  # the status of a caller who did not wait, in the log only
+_OTHER = "other"  # the route of what is no route, as anybody can make up paths
+_QUIET = frozenset(("healthz", "readyz", "metrics", "static"))  # asked so often that the log would be of them
+_LEFT = 65_536  # bytes of a body that is refused and still read, so that the connection can go on
+_CONTENT = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)  # styles: plotly writes some into its figures
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", _CONTENT.encode()),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+_OWN = b"content-security-policy"  # of an answer that has such headers already
+_KEEP_NOT = (b"cache-control", b"no-store")
+
+
+class Guard:
+    """ASGI middleware: ``app.add_middleware(Guard, keys=keys, settings=settings, metrics=metrics)``, the outermost."""
+
+    def __init__(self, app: ASGIApp, *, keys: Keys, settings: Settings, metrics: Metrics) -> None:
+        self.app, self._keys, self._settings, self._metrics = app, keys, settings, metrics
+        self._buckets = Buckets(settings.rate, settings.burst)
+        self._log, self._requests = logs.get("guard"), logs.Requests()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = perf_counter()
+        headers = dict(scope["headers"])
+        visit = scope[PLACE] = Visit(_request_id(headers.get(b"x-request-id")))
+        length = _length(headers)
+        reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
+        try:
+            problem = await self._look(scope, headers, visit)
+            if problem is None and length > (limit := self._limit(scope)):
+                problem = _too_large(limit)
+            if problem is None:
+                await self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
+            else:
+                self._metrics.refused(problem.code)
+                await reply.refuse(problem, close=length > _LEFT or b"transfer-encoding" in headers)
+        except ClientDisconnect:
+            reply.status = reply.status or _GONE
+        except Exception as error:
+            await self._failed(error, reply, visit)
+        finally:
+            self._note(scope, visit, reply.status or _GONE, perf_counter() - began)
+
+    async def _look(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
+        """Find out what the caller may do; return why the request is refused, if it is."""
+        client = scope.get("client")
+        address = client[0] if client else ""
+        path, keys = scope["path"], self._keys
+        api = path.startswith("/v1/")
+        token = bearer(headers.get(b"authorization", b""))
+        try:
+            if token is not None and (known := keys.known(token)) is not None:
+                visit.grant = known
+            elif keys.open:
+                if (problem := _from_elsewhere(headers, api)) is not None:
+                    return problem
+                visit.grant = EVERYBODY
+            elif token is not None:
+                visit.grant = await keys.grant(token, address)
+            else:
+                visit.refusal = refusal_without_key()
+        except Exception as error:
+            visit.refusal = errors.explain(error)
+            if visit.refusal.code == "internal":
+                raise
+        grant = visit.grant
+        wait = self._buckets.take(grant.id if grant is not None and grant.id else whose(address))
+        if wait > 0:
+            rate = self._settings.rate
+            return Problem("too_many", f"more than {rate:g} requests a second; send fewer, or many in one", retry=wait)
+        return visit.refusal if grant is None and api else None  # before any of its body is read
+
+    def _limit(self, scope: Scope) -> int:
+        log = scope["method"] == "POST" and _IMPORT.fullmatch(scope["path"]) is not None
+        return self._settings.import_limit if log else self._settings.body_limit
+
+    async def _failed(self, error: Exception, reply: _Reply, visit: Visit) -> None:
+        """Tell the caller of an error of ours no more than that there was one; the log gets all."""
+        problem = reply.instead or errors.explain(error)
+        if problem.code == "internal":
+            self._log.error("internal error", request=visit.id, exc_info=error)
+        if reply.status:  # half an answer is sent: it must break off, or it would look whole
+            raise ConnectionAbortedError(f"the answer to request {visit.id} broke off") from None
+        await reply.refuse(problem, close=False)
+
+    def _note(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
+        """Count the request, and write it down."""
+        route = scope["route"].name if "route" in scope else named(scope["method"], scope["path"])
+        access = ACCESS.get(route) if route is not None else None
+        template = _OTHER if access is None else access.path
+        self._metrics.request(scope["method"], template, status, seconds)
+        level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
+        key = visit.grant.id if visit.grant is not None else ""
+        self._requests.write(level, visit.id, scope["method"], template, status, seconds, key)
+
+
+class _Reply:
+    """The way of an answer back: adds the headers, remembers the status, and can take the place of the app's answer."""
+
+    __slots__ = ("_dropping", "_private", "_send", "_visit", "instead", "status")
+
+    def __init__(self, send: Send, visit: Visit, private: bool) -> None:
+        self._send, self._visit, self._private = send, visit, private
+        self.status, self._dropping = 0, False
+        self.instead: Problem | None = None
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the app."""
+        if message["type"] == "http.response.start":
+            if self.instead is not None:
+                self._dropping = True
+                await self.refuse(self.instead, close=True)
+                return
+            self.status = message["status"]
+            message["headers"] = self._headers(message.get("headers", ()))
+        elif self._dropping:
+            return
+        await self._send(message)
+
+    def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Add headers that the answer does not have; the page brings some of its own."""
+        found = list(headers)
+        names = {name for name, _ in found}
+        more = HEADERS if _OWN not in names else [header for header in HEADERS if header[0] not in names]
+        found += (*more, (b"x-request-id", self._visit.id.encode()))
+        if self._private and _KEEP_NOT[0] not in names:
+            found.append(_KEEP_NOT)
+        return found
+
+    async def refuse(self, problem: Problem, close: bool) -> None:
+        """Answer with a problem; ``close`` ends the connection, when too much would be left to read."""
+        content = errors.body(problem.code, problem.message, self._visit.id)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        if close:
+            headers.append((b"connection", b"close"))
+        self.status = problem.status
+        start = {"type": "http.response.start", "status": problem.status, "headers": self._headers(headers)}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": content})
+
+
+def _request_id(given: bytes | None) -> str:
+    """The caller's id of the request if it is one that a log can hold, or a new one."""
+    if given and _ID.fullmatch(given) and b"tb_" not in given:  # a key is no id
+        return given.decode()
+    return f"{getrandbits(64):016x}"  # it is no secret
+
+
+def _length(headers: dict[bytes, bytes]) -> int:
+    """How long the body says it is; -1 if that is not known."""
+    given = headers.get(b"content-length", b"")
+    if b"transfer-encoding" in headers:
+        return -1
+    return int(given) if given.isdigit() and len(given) < 19 else -1
+
+
+def _counting(receive: Receive, limit: int, reply: _Reply) -> Receive:
+    """Receive a body that does not say how long it is, until it is too long."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if size > limit:
+                reply.instead = _too_large(limit)  # whatever the app makes of the error
+                raise reply.instead
+        return message
+
+    return counted
+
+
+def _too_large(limit: int) -> Problem:
+    shown = f"{limit / 2**20:g} MiB" if limit >= 2**20 else f"{limit} bytes"
+    return Problem("too_large", f"the body is larger than {shown}, the most that is read; send it in parts")
+
+
+def _from_elsewhere(headers: dict[bytes, bytes], api: bool) -> Problem | None:
+    """Refuse what comes from another machine or another site while nobody is asked for a key.
+
+    The service then listens on loopback, but a proxy may pass on what comes from outside, and a browser on this
+    machine may be made to send requests by any page that it shows, also under a name that was pointed to loopback.
+    """
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    if not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
+        return Problem(
+            "forbidden",
+            f"there are no API keys, so only localhost is answered, but this came for {errors.short(host)}; make "
+            "a key: tensorbandits keys add NAME --role admin",
+        )
+    origin = headers.get(b"origin", b"").decode("latin-1").lower()
+    other = origin and origin.rpartition("//")[2] != host
+    if api and (other or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site")):
+        return Problem("forbidden", "there are no API keys, so requests of other sites' pages are refused; make a key")
+    return None

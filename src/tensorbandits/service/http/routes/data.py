@@ -1,0 +1,271 @@
+"""Routes that look, and that move data in and out."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from tensorbandits.bandit import warm_start
+from tensorbandits.service.engine.hosted import Hosted
+from tensorbandits.service.engine.making import named
+from tensorbandits.service.http import export, schemas
+from tensorbandits.service.http.errors import COMMON, responses
+from tensorbandits.service.http.routes.decisions import Name
+from tensorbandits.service.http.security import require
+from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.service.page.views import Hosted as Looked
+from tensorbandits.service.page.views import view as make_view
+from tensorbandits.service.page.views.parts import plain
+from tensorbandits.space.labels import Label
+from tensorbandits.store import Event
+
+router = APIRouter(prefix="/v1/bandits/{name}", tags=["looking"])
+
+_KNOWN = COMMON | responses("unknown_bandit")
+_MOST = 1_000  # events at once
+Seq = Annotated[int, Query(ge=0, le=2**62)]
+_PARQUET: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}}}
+}
+_LOG = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("application/vnd.apache.parquet", "text/csv")
+        },
+    }
+}
+
+
+@router.post(
+    "/explain",
+    name="explain",
+    response_model=schemas.Beliefs,
+    responses=_KNOWN,
+    dependencies=[Depends(require("explain"))],
+)
+async def explain(name: Name, body: schemas.Explain, service: Served) -> Response:
+    """Say what is believed: main effects, interactions, levels that are alike, best arms. It may take seconds."""
+    host = await service.host(name)
+    return reply(await run_in_threadpool(_explained, host, body))
+
+
+def _explained(host: Hosted, body: schemas.Explain) -> dict[str, Any]:
+    context = None if body.context is None else named(body.given().get("context"))
+    found = host.replica.explain(context, level=body.level, arms=body.arms)
+    tables = {"effects": found.effects, "interactions": found.shares, "alike": found.alike, "arms": found.arms}
+    rows = {name: plain(_rows(table)) for name, table in tables.items()}
+    return {"words": repr(found), "scale": found.scale, **rows}
+
+
+def _rows(frame: Any) -> list[dict[str, Any]]:
+    import narwhals as nw
+
+    return list(nw.from_native(frame).iter_rows(named=True))
+
+
+@router.post(
+    "/diagnose",
+    name="diagnose",
+    response_model=schemas.Diagnosis,
+    responses=_KNOWN,
+    dependencies=[Depends(require("diagnose"))],
+)
+async def diagnose(name: Name, service: Served) -> Response:
+    """Say which structure the rewards speak for, and which levels have moved. It takes some seconds."""
+    host = await service.host(name)
+    found = await run_in_threadpool(host.replica.diagnose)
+    moved = [{part: getattr(one, part) for part in ("mode", "label", "ago", "before", "after")} for one in found.moved]
+    return reply(plain({"words": found.words, "structure": repr(found.structure), "moved": moved}))
+
+
+@router.get(
+    "/history",
+    name="history",
+    response_model=schemas.History,
+    responses=_KNOWN,
+    dependencies=[Depends(require("history"))],
+)
+async def history(
+    name: Name, service: Served, mode: Annotated[str | None, Query(description="Of each level of this mode.")] = None
+) -> Response:
+    """Return decisions and rewards over time, in at most 100 blocks of equally many decisions, the holdout's apart."""
+    host = await service.host(name)
+    return reply({"history": plain(_rows(await run_in_threadpool(host.replica.history, mode)))})
+
+
+@router.get(
+    "/events",
+    name="list_events",
+    response_model=schemas.EventsAnswer,
+    responses=_KNOWN,
+    dependencies=[Depends(require("list_events"))],
+)
+async def list_events(
+    name: Name,
+    service: Served,
+    after: Seq = 0,
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
+    newest: Annotated[bool, Query(description="Whether to begin with the newest, whatever came after.")] = False,
+) -> Response:
+    """Return events, in their order; or the newest ones, the last first."""
+    host = await service.host(name)
+
+    def read() -> list[Event]:
+        if newest:
+            return service.store.tail(host.id, limit)
+        return list(service.store.events(host.id, after=max(after, service.store.base(host.id)), limit=limit))
+
+    events = await run_in_threadpool(read)
+    return reply({"events": [_shown(event) for event in events]})
+
+
+def _shown(event: Event) -> dict[str, Any]:
+    return {part: getattr(event, part) for part in ("seq", "time", "kind", "decision", "body")}
+
+
+@router.get(
+    "/export",
+    name="export",
+    response_class=Response,
+    responses=_KNOWN | _PARQUET,
+    dependencies=[Depends(require("export"))],
+)
+async def export_log(
+    name: Name, service: Served, what: Literal["decisions", "events"] = "decisions", after: Seq = 0
+) -> Response:
+    """Return decisions with their rewards, or events, as a Parquet file."""
+    host = await service.host(name)
+    first = max(after, await run_in_threadpool(service.store.base, host.id))
+    pieces = (export.decisions if what == "decisions" else export.events)(service.store, host, first)
+    headers = {"Content-Disposition": f'attachment; filename="{host.name}-{what}.parquet"'}
+    return StreamingResponse(pieces, media_type="application/vnd.apache.parquet", headers=headers)
+
+
+@router.post(
+    "/import",
+    name="import_log",
+    response_model=schemas.Imported,
+    responses=_KNOWN | responses("key_reused"),
+    openapi_extra=_LOG,
+    dependencies=[Depends(require("import_log"))],
+)
+async def import_log(
+    name: Name,
+    request: Request,
+    service: Served,
+    reward: Annotated[str, Query(description="The column of rewards.")],
+    trials: Annotated[str | None, Query(description="The column of trials, if rewards are sums.")] = None,
+    columns: Annotated[str | None, Query(description="Columns named otherwise than their modes, as JSON.")] = None,
+    fixed: Annotated[str | None, Query(description="The label of modes that have no column, as JSON.")] = None,
+    unknown: Literal["error", "skip", "add"] = "error",
+    missing: Literal["error", "drop"] = "error",
+    weight: Annotated[float, Query(gt=0, le=1)] = 1.0,
+    key: Key = None,
+) -> Response:
+    """Learn the rewards of a log, a Parquet or CSV file in the body; all of them, or none."""
+    host = await service.host(name)
+    content = await request.body()
+    mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
+
+    def read() -> warm_start.Past:
+        levels = zip(host.replica.space.modes, host.replica.space.levels, strict=True)
+        texts = [mapped.get(mode, mode) for mode, labels in levels if any(isinstance(label, str) for label in labels)]
+        frame = _frame(content, texts)
+        return warm_start.past_of_log(host.replica.space, frame, reward, trials, mapped, constant, missing)
+
+    past = await run_in_threadpool(read)
+    how = {"fixed": constant, "unknown": unknown, "weight": weight}
+    digest = hashlib.sha256(repr((reward, trials, columns, fixed, unknown, missing, weight)).encode() + content)
+    return reply(await service.write(host.import_log(past, how, digest.hexdigest(), key)))
+
+
+def _mapping(text: str | None, what: str) -> dict[str, Any]:
+    try:
+        found = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or (what == "columns" and not all(isinstance(one, str) for one in found.values())):
+        raise ValueError(f'{what} is {str(text)[:60]!r}; give a JSON object, a value for some modes: {{"offer": "a"}}')
+    return found
+
+
+def _labels(found: dict[str, Any]) -> dict[str, Label]:
+    try:
+        return named(found)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"fixed is {str(found)[:60]}; labels are text, numbers, truth values, dates and times, these two written "
+            'as {"date": "2026-02-28"} and {"time": "2026-02-28T12:00:00"}'
+        ) from None
+
+
+def _frame(content: bytes, texts: list[str]) -> Any:
+    """The table of a file; of a CSV file these columns are text, as written, and others what they look like."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    if not content:
+        raise ValueError("the body is empty; send a Parquet file, or a CSV file with the names of its columns on top")
+    try:
+        if content[:4] == b"PAR1":
+            return pq.read_table(io.BytesIO(content))
+        kinds = pc.ConvertOptions(column_types={name.split(":")[0]: pa.string() for name in texts if ":" not in name})
+        return pc.read_csv(io.BytesIO(content), convert_options=kinds)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise ValueError(f"the body is neither a Parquet nor a CSV file that can be read ({words})") from None
+
+
+@router.post(
+    "/fold",
+    name="fold",
+    response_model=schemas.Folded,
+    responses=_KNOWN,
+    dependencies=[Depends(require("fold"))],
+)
+async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
+    """Remove old events, after what they say was added up for good. Export them first: they cannot be brought back."""
+    host = await service.host(name)
+    count, base = await run_in_threadpool(service.hosts.fold, host, body.before)
+    return reply({"folded": count, "base": base})
+
+
+@router.get(
+    "/view/{what}",
+    name="view",
+    response_model=dict[str, Any],
+    responses=_KNOWN,
+    dependencies=[Depends(require("view"))],
+)
+async def view(name: Name, what: str, request: Request, service: Served) -> Response:
+    """Return what the page draws; made for it, and changed with it."""
+    host = await service.host(name)
+    params = dict(request.query_params)
+    where = (host.id, what, tuple(sorted(params.items())))
+
+    def look() -> bytes:
+        return service.looks.get(where, what, lambda: make_view(_looked(service, host), what, params))
+
+    return Response(await service.looked(look), media_type="application/json")
+
+
+def _looked(service: Serving, host: Hosted) -> Looked:
+    replica = host.replica
+    return Looked(
+        replica,
+        replica.settings,
+        replica.apprentice if replica.apprentice.count or replica.settings.get("apprentice") else None,
+        tail=lambda count: [_shown(event) for event in service.store.tail(host.id, count)],
+        lags=lambda: list(replica.lags),
+        oldest=replica.oldest,
+        health=lambda: service.health(host),
+    )

@@ -1,0 +1,181 @@
+"""Routes that decide and learn: the ones that are called all the time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Response
+from starlette.concurrency import run_in_threadpool
+
+from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
+from tensorbandits.service.engine.hosted import Hosted, asked, became, told
+from tensorbandits.service.engine.making import labels_of, named
+from tensorbandits.service.engine.writer import TOGETHER
+from tensorbandits.service.http import schemas
+from tensorbandits.service.http.errors import COMMON, explain, responses
+from tensorbandits.service.http.security import require
+from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.space.labels import written
+
+router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"])
+
+_ONE = COMMON | responses("unknown_bandit", "key_reused")
+_DECISION = COMMON | responses(
+    *("unknown_bandit", "unknown_decision", "expired_decision"),
+    *("cancelled_decision", "closed_decision", "key_reused"),
+)
+Name = Annotated[str, Path(description="The name of the bandit.", examples=["offers"])]
+
+
+@router.post(
+    "/ask",
+    name="ask",
+    response_model=schemas.DecisionAnswer,
+    responses=_ONE | responses("closed_decision"),
+    dependencies=[Depends(require("ask"))],
+)
+async def ask(name: Name, body: schemas.Ask, service: Served, key: Key = None) -> Response:
+    """Decide. The answer comes once the decision is durable."""
+    return reply(await service.decided(await service.host(name), asked(body.given()), key))
+
+
+@router.post(
+    "/ask-many",
+    name="ask_many",
+    response_model=schemas.DecisionsAnswer,
+    responses=_ONE | responses("closed_decision"),
+    dependencies=[Depends(require("ask_many"))],
+)
+async def ask_many(name: Name, body: schemas.AskMany, service: Served, key: Key = None) -> Response:
+    """Decide several times at once; all requests are checked before the first decision is made."""
+    host = await service.host(name)
+    requests = [asked(one.given()) for one in body.requests]
+    orders = await service.drawn(host, lambda: [host.ask(one, _part(key, at)) for at, one in enumerate(requests)])
+    made = (service.decided(host, one, _part(key, at), orders[at]) for at, one in enumerate(requests))
+    return reply({"decisions": await _all(made)})
+
+
+@router.post(
+    "/tell",
+    name="tell",
+    response_model=schemas.StatusAnswer,
+    responses=_DECISION,
+    dependencies=[Depends(require("tell"))],
+)
+async def tell(name: Name, body: schemas.Tell, service: Served, key: Key = None) -> Response:
+    """Tell the reward of a decision, once; the same again changes nothing. Or that of an arm, without a decision."""
+    host = await service.host(name)
+    return reply(await service.write(host.tell(told(body.given()), key)))
+
+
+@router.post(
+    "/tell-many",
+    name="tell_many",
+    response_model=schemas.ResultsAnswer,
+    responses=_ONE,
+    dependencies=[Depends(require("tell_many"))],
+)
+async def tell_many(name: Name, body: schemas.TellMany, service: Served, key: Key = None) -> Response:
+    """Tell several rewards; each is taken or refused by itself."""
+    host = await service.host(name)
+
+    async def one(at: int, reward: schemas.Tell) -> Any:
+        try:
+            return await service.write(host.tell(told(reward.given()), _part(key, at)))
+        except Exception as error:
+            problem = explain(error)
+            if problem.status >= 500:
+                raise
+            return {"error": {"code": problem.code, "message": problem.message}}
+
+    results: list[Any] = []
+    for start in range(0, len(body.rewards), TOGETHER):  # decisions come in between
+        some = body.rewards[start : start + TOGETHER]
+        results += await _all(one(at, reward) for at, reward in enumerate(some, start))
+    return reply({"results": results})
+
+
+@router.post(
+    "/activate",
+    name="activate",
+    response_model=schemas.StatusAnswer,
+    responses=_DECISION,
+    dependencies=[Depends(require("activate"))],
+)
+async def activate(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
+    """Say that a decision was shown: its window begins now."""
+    host = await service.host(name)
+    return reply(await service.write(host.activate(body.id, key)))
+
+
+@router.post(
+    "/cancel",
+    name="cancel",
+    response_model=schemas.StatusAnswer,
+    responses=_DECISION,
+    dependencies=[Depends(require("cancel"))],
+)
+async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
+    """Say that a decision was not carried out: it takes no reward."""
+    host = await service.host(name)
+    return reply(await service.write(host.cancel(body.id, key)))
+
+
+@router.get(
+    "/decisions/{id:path}",  # an id of a caller's may hold anything
+    name="get_decision",
+    response_model=schemas.KnownDecision,
+    responses=COMMON | responses("unknown_bandit", "unknown_decision", "expired_decision"),
+    dependencies=[Depends(require("get_decision"))],
+)
+async def get_decision(
+    name: Name, id: Annotated[str, Path(description="The id of the decision.")], service: Served
+) -> Response:
+    """Return a decision, and what became of it."""
+    host = await service.host(name)
+    return reply(await run_in_threadpool(_known, service, host, id))
+
+
+def _known(service: Serving, host: Hosted, number: str) -> dict[str, Any]:
+    events = service.store.of_decisions(host.id, [number]).get(number, [])
+    if not events or events[0].kind != "Decided":
+        host.status(number, changed=False)  # says why not
+        raise ExpiredDecisionError(f"decision {number!r} was made long ago, and its events were folded")
+    decision = host.decision(events[0])
+    try:
+        state = host.status(number, changed=False)
+    except (UnknownDecisionError, ExpiredDecisionError):
+        state = {"id": number, **became(events), "changed": False}
+    return {**state, **{part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}}
+
+
+@router.post(
+    "/best",
+    name="best",
+    response_model=schemas.ArmAnswer,
+    responses=COMMON | responses("unknown_bandit"),
+    dependencies=[Depends(require("best"))],
+)
+async def best(name: Name, body: schemas.Best, service: Served) -> Response:
+    """Return the arm believed best; explores and changes nothing. It takes longer than a decision."""
+    host = await service.host(name)
+    given = body.given()
+    allowed = {mode: labels_of(some) for mode, some in given["allowed"].items()} if given.get("allowed") else None
+    arm = await run_in_threadpool(host.replica.best, named(given.get("context")), allowed=allowed)
+    return reply({"arm": {mode: written(label) for mode, label in arm.items()}})
+
+
+async def _all(made: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Return what all return, or raise what the first that failed did, once none is at work any more."""
+    found = await asyncio.gather(*made, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
+
+
+def _part(key: str | None, at: int) -> str | None:
+    """The key of one of many, which no caller can send, as keys have no spaces."""
+    return None if key is None else f"{key} {at}"

@@ -1,0 +1,139 @@
+"""Routes that handle API keys, and the one that says what the caller's own may do."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from tensorbandits.service.http.errors import COMMON, responses
+from tensorbandits.service.http.schemas import Name
+from tensorbandits.service.http.security import Grant, Keys, require
+from tensorbandits.store.events import KeyRow
+
+router = APIRouter(prefix="/v1", tags=["keys"])
+
+_SHOWN: dict[str, Any] = {"id": "7m3k9x2q4a", "name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}
+_ROW: dict[str, Any] = {**_SHOWN, "created": 1767225600.0, "revoked": None}
+_SECRET = f"tb_{_SHOWN['id']}_{'x' * 43}"
+
+Role = Literal["decide", "read", "admin"]
+Bandits = Annotated[list[Name], Field(min_length=1, max_length=1_000)]
+
+
+class NewKey(BaseModel):
+    """A key to be made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": _SHOWN["name"], "role": "decide", "bandits": ["offers"]}]},
+    )
+    name: str = Field(min_length=1, max_length=100, description="For people: who has the key.")
+    role: Role = Field(description="decide: ask and tell; read: see everything; admin: do everything.")
+    bandits: Bandits | None = Field(None, description="The only bandits that the key is for; all without it.")
+
+
+class KeyAnswer(BaseModel):
+    """A key, without its secret."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_ROW]})
+    id: str
+    name: str
+    role: Role
+    bandits: list[str] | None
+    created: float = Field(description="Seconds since 1970.")
+    revoked: float | None = Field(description="When it was revoked, in seconds since 1970; null if it is good.")
+
+
+class MadeKey(KeyAnswer):
+    """A new key, with its secret, which is shown this once."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_ROW, "key": _SECRET}]})
+    key: str
+
+
+class KeysAnswer(BaseModel):
+    """All keys."""
+
+    keys: list[KeyAnswer]
+
+
+class Me(BaseModel):
+    """What the caller may do."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"}]
+        }
+    )
+    role: Role
+    bandits: list[str] | None = Field(description="The only bandits that the key is for; null for all.")
+    name: str
+    open: bool = Field(description="Whether there are no keys, so that everybody may do everything.")
+    version: str = Field(description="The version of the service.")
+
+
+def _keys(request: Request) -> Keys:
+    found: Keys = request.app.state.keys
+    return found
+
+
+Ring = Annotated[Keys, Depends(_keys)]
+
+
+@router.get("/me", name="me", responses=COMMON)
+async def me(keys: Ring, grant: Annotated[Grant, Depends(require("me"))]) -> Me:
+    """Say what the caller's key may do."""
+    bandits = None if grant.bandits is None else sorted(grant.bandits)
+    return Me.model_validate(
+        {"role": grant.role, "bandits": bandits, "name": grant.name, "open": keys.open, "version": _version()}
+    )
+
+
+@router.get("/keys", name="list_keys", responses=COMMON, dependencies=[Depends(require("list_keys"))])
+async def list_keys(keys: Ring) -> KeysAnswer:
+    """List all keys, revoked ones too; secrets are not kept, and so not shown."""
+    rows = await run_in_threadpool(keys.rows)
+    return KeysAnswer(keys=[KeyAnswer.model_validate(_shown(row)) for row in rows])
+
+
+@router.post(
+    "/keys", name="create_key", status_code=201, responses=COMMON, dependencies=[Depends(require("create_key"))]
+)
+async def create_key(body: NewKey, keys: Ring) -> MadeKey:
+    """Make a key. The answer is the only place where it is shown: a hash is kept.
+
+    An Idempotency-Key is of no use here, as the secret cannot be shown again: if the answer is lost, revoke the key,
+    which the list shows, and make another.
+    """
+    row, key = await run_in_threadpool(keys.add, body.name, body.role, body.bandits)
+    return MadeKey.model_validate({**_shown(row), "key": key})
+
+
+@router.delete(
+    "/keys/{id}",
+    name="revoke_key",
+    status_code=204,
+    responses=COMMON | responses("not_found"),
+    dependencies=[Depends(require("revoke_key"))],
+)
+async def revoke_key(
+    id: Annotated[str, Path(max_length=100, description="The key's id.", examples=[_SHOWN["id"]])], keys: Ring
+) -> Response:
+    """Revoke a key, at once here and within seconds in other processes; revoking it again changes nothing."""
+    await run_in_threadpool(keys.revoke, id)
+    return Response(status_code=204)
+
+
+def _shown(row: KeyRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("id", "name", "role", "bandits", "created", "revoked")}
+
+
+def _version() -> str:
+    try:
+        return metadata.version("tensorbandits")
+    except metadata.PackageNotFoundError:
+        return "0"

@@ -1,0 +1,79 @@
+"""Whether a caller may use a route: what the guard found out about a request, and the dependency that routes have."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from starlette.requests import Request
+
+from tensorbandits.service.http.access import ACCESS, ROLES, Access, Grant, may
+from tensorbandits.service.http.errors import Problem, unknown_bandit
+from tensorbandits.service.http.keyring import Keys, refusal_without_key
+
+__all__ = ["ACCESS", "PLACE", "ROLES", "Access", "Grant", "Keys", "Visit", "authorise", "may", "require", "visit"]
+
+PLACE = "tensorbandits"  # of the visit in the scope
+
+
+class Visit:
+    """One request: its id, what the caller may do, and why nothing if nothing."""
+
+    __slots__ = ("grant", "id", "refusal")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.grant: Grant | None = None
+        self.refusal: Problem | None = None
+
+
+def visit(request: Request) -> Visit:
+    """Return the visit of a request."""
+    found: Visit = request.scope[PLACE]
+    return found
+
+
+def authorise(scope: MutableMapping[str, Any], what: str, bandit: str | None = None) -> Grant:
+    """Return what the caller may do, or refuse: ``what`` is the name of the route, the bandit that of the path.
+
+    A bandit that the key is not for looks as if it did not exist.
+    """
+    here: Visit = scope[PLACE]
+    grant = here.grant
+    if grant is None:
+        raise here.refusal or refusal_without_key()
+    bandit = scope["path_params"].get("name") if bandit is None else bandit
+    if may(grant, what, bandit):
+        return grant
+    access = ACCESS[what]
+    if grant.role in access.roles and access.limited and bandit is not None and not grant.sees(bandit):
+        raise unknown_bandit(bandit)
+    allowed = " or ".join(role for role in ROLES if role in access.roles)
+    limited = "" if grant.role not in access.roles else ", not limited to some bandits"
+    raise Problem(
+        "forbidden",
+        f"the key {grant.name!r} ({grant.id}) has the role {grant.role}"
+        f"{'' if grant.bandits is None else ', limited to some bandits'}; {access.method} {access.path} needs a key of "
+        f"role {allowed}{limited}",
+    )
+
+
+class _Require(SecurityBase):
+    """A dependency of a route, which OpenAPI shows as the need of a key."""
+
+    def __init__(self, what: str) -> None:
+        if what not in ACCESS:
+            raise ValueError(f"there is no route {what!r} in the table of who may do what; add it there")
+        self.what = what
+        self.model = HTTPBearer(description="An API key, tb_ID_SECRET; none is needed while the service has none.")
+        self.scheme_name = "key"
+
+    async def __call__(self, request: Request) -> Grant:
+        return authorise(request.scope, self.what)
+
+
+def require(what: str) -> _Require:
+    """Return the dependency that lets only callers through who may use this route: ``Depends(require("ask"))``."""
+    return _Require(what)

@@ -1,0 +1,1 @@
+"""What the page in the browser shows: its views, and the files of the dashboard."""

@@ -1,0 +1,189 @@
+"""Views of what is believed: heat maps of two modes, main effects and interactions, best arms, levels that moved."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.bandit import beliefs
+from tensorbandits.bandit.bandit import Bandit
+from tensorbandits.bandit.beliefs import Beliefs
+from tensorbandits.bandit.drift import NEWS
+from tensorbandits.ledger import Ledger
+from tensorbandits.model.curve import FEWEST
+from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
+from tensorbandits.service.page.views.parts import MOST, Floats, retired, text, texts
+from tensorbandits.space import Space
+from tensorbandits.space.labels import Label
+from tensorbandits.tensor.allowed import Allowed
+
+_BEST = MOST // 2  # of the most levels that are shown, how many are the best; the others are the worst
+_MOST_CELLS = 250_000  # that a heat map looks at; more take long, and much memory
+
+
+def heat(
+    bandit: Bandit, rows: str | None, columns: str | None, fixed: Mapping[str, Label], level: float
+) -> dict[str, Any]:
+    """Return estimates and widths of their intervals for all levels of two modes.
+
+    Other modes are at ``fixed`` labels, or else averaged over. What may not be chosen is null. Of more than 40 levels
+    of a mode those with the highest estimates are shown.
+    """
+    space, kind = copy.deepcopy(bandit.space), getattr(bandit.policy, "reward", None)
+    if len(space.modes) < 2:
+        return {"kind": kind, "why": "There is only one mode, and a heat map needs two: see main effects instead."}
+    modes = None if rows is None and columns is None else _two(space, rows, columns)
+    wide = level if isinstance(bandit.policy, ApproximateThompsonSampling) else None
+    first = sorted(range(len(space.modes)), key=lambda mode: mode in space.context)  # those that are decided
+    shown = first[:2] if modes is None else [space.position(mode) for mode in modes]
+    if (count := math.prod(space.shape[mode] for mode in shown)) > _MOST_CELLS:
+        names = " and ".join(space.modes[mode] for mode in shown)
+        return {"kind": kind, "why": f"{names} have {count:,} combinations, too many to look at: choose other modes."}
+    found = beliefs.table(space, bandit.policy, modes, fixed, wide)
+    kept = [_highest(found.estimate, 1 - at) for at in (0, 1)]
+    at = np.ix_(*kept)
+    return {
+        "kind": kind,
+        "level": level,
+        "rewards": bandit.policy.ledger.rounds,
+        "modes": found.modes,
+        "rows": _levels(found.labels[0], kept[0]),
+        "columns": _levels(found.labels[1], kept[1]),
+        "left_out": [len(labels) - len(some) for labels, some in zip(found.labels, kept, strict=True)],
+        "estimate": found.estimate[at],
+        "width": None if found.width is None else found.width[at],
+        "others": found.others,
+    }
+
+
+def effects(bandit: Bandit, level: float) -> dict[str, Any]:
+    """Return the mean reward of every level with typical partners, and what modes have alone and together.
+
+    ``effect`` is on the scale that is named; ``own`` is the share of what is believed of a level that comes from its
+    own rewards. Of more than 40 levels the best and the worst 20 are shown.
+    """
+    policy = bandit.policy
+    if not isinstance(policy, ModelSampling):
+        return {"why": f"{type(policy).__name__} believes in no tensor that could be explained."}
+    with policy.still():
+        space = copy.deepcopy(bandit.space)
+        found, ledger = beliefs.believed(space, policy, None, 1, level), policy.copy_ledger()
+    shares = [(part, found.explanation.shares[part]) for part in found.parts()]
+    return {
+        "kind": policy.reward,
+        "level": level,
+        "rewards": found.rewards,
+        "scale": found.scale,
+        "modes": [_of_mode(found, space, ledger, mode) for mode in range(len(space.modes))],
+        "interactions": [
+            {"part": found.part(part), "modes": len(part), "share": share, "low": low, "high": high}
+            for part, (share, low, high) in shares
+        ],
+    }
+
+
+def arms(bandit: Bandit, context: Mapping[str, Label], count: int, level: float) -> dict[str, Any]:
+    """Return the best allowed arms in a context, with the intervals of their mean rewards, and rewards so far.
+
+    Context modes that are not given are at their first label that is not retired.
+    """
+    policy, space = bandit.policy, copy.deepcopy(bandit.space)
+    if not isinstance(policy, ModelSampling):
+        return {"why": f"{type(policy).__name__} knows no intervals of mean rewards."}
+    given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
+    query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
+    decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
+    with policy.still():
+        found = beliefs.best_arms(policy, [query], count, level)
+        counts = [policy.ledger[cell].rounds for cell in found.cells.tolist()]
+    return {
+        "kind": getattr(policy, "reward", None),
+        "level": level,
+        "rewards": policy.ledger.rounds,
+        "context": {mode: space.level(mode, label) for mode, label in given.items()},
+        "modes": [space.modes[mode] for mode in decided],
+        "arms": [
+            {
+                "labels": [text(space.levels[mode][cell[mode]]) for mode in decided],
+                **dict(zip(("estimate", "low", "high"), numbers, strict=True)),
+                "rewards": told,
+            }
+            for cell, numbers, told in zip(found.cells.tolist(), found.numbers.tolist(), counts, strict=True)
+        ],
+    }
+
+
+def drift(bandit: Bandit) -> dict[str, Any]:
+    """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
+    if bandit.policy.ledger.rounds < FEWEST:
+        return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}
+    found = bandit.diagnose()
+    moved = [{**one._asdict(), "label": None if one.label is None else text(one.label)} for one in found.moved]
+    return {
+        "kind": getattr(bandit.policy, "reward", None),
+        "words": found.words,
+        "moved": moved,
+        "evidence": found.evidence,
+        "news": NEWS,
+        "rewards": found.rewards,
+        "structure": found.structure.words,
+        "suggested": found.structure.structure,
+        "rank": found.structure.rank,
+    }
+
+
+def _two(space: Space, rows: str | None, columns: str | None) -> list[str]:
+    """Two modes, of which one may be left to choose."""
+    named = [space.modes[space.position(mode)] if mode is not None else None for mode in (rows, columns)]
+    decided = [mode for at, mode in enumerate(space.modes) if at not in space.context]
+    others = [mode for mode in (*decided, *space.modes) if mode not in named]
+    return [mode if mode is not None else others[0] for mode in named]
+
+
+def _highest(values: Floats, axis: int) -> NDArray[np.int64]:
+    """The positions of as many rows or columns with the highest means as can be shown, ascending."""
+    known = ~np.isnan(values)
+    means = np.where(known, values, 0.0).sum(axis=axis) / np.maximum(known.sum(axis=axis), 1)
+    means = np.where(known.any(axis=axis), means, -np.inf)
+    return np.sort(np.argsort(-means, kind="stable")[:MOST])
+
+
+def _levels(labels: tuple[Label, ...], kept: NDArray[np.int64]) -> list[str]:
+    return texts([labels[at] for at in kept])
+
+
+def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[str, Any]:
+    """The levels of a mode, the best first."""
+    typical, own = found.explanation.typical[mode], found.explanation.own
+    order = np.argsort(-typical[:, 0], kind="stable")
+    shown = order if len(order) <= MOST else np.concatenate([order[:_BEST], order[_BEST - MOST :]])
+    gone = retired(space, mode)
+    told = np.bincount(ledger.cells[:, mode], ledger.counts, minlength=len(typical))
+    return {
+        "mode": space.modes[mode],
+        "context": mode in space.context,
+        "left_out": len(order) - len(shown),
+        "middle": typical[:, 0].mean(),
+        "levels": [
+            {
+                "text": text(space.levels[mode][level]),
+                "retired": level in gone,
+                **dict(zip(("reward", "low", "high"), typical[level].tolist(), strict=True)),
+                "effect": found.explanation.effects[mode][level, 0],
+                "own": None if own is None else own[mode][level],
+                "rewards": told[level],
+            }
+            for level in shown.tolist()
+        ],
+        "alike": [texts([space.levels[mode][level] for level in group]) for group in found.explanation.alike[mode]],
+    }
+
+
+def _first(space: Space, mode: int) -> Label:
+    gone = retired(space, mode)
+    return next((label for level, label in enumerate(space.levels[mode]) if level not in gone), space.levels[mode][0])

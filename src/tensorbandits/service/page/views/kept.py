@@ -1,0 +1,161 @@
+"""Views of what a server keeps beside a bandit: settings, events, open decisions, an apprentice's sums, health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorbandits.bandit.bandit import Bandit
+from tensorbandits.service.engine.apprentice import Apprentice, Estimate
+from tensorbandits.service.page.views.parts import retired, text
+from tensorbandits.service.page.views.past import lag
+from tensorbandits.space import Space
+from tensorbandits.space.labels import written
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_EDGES = (  # of the bars of lags, in seconds
+    *(0, 0.1, 0.3, 1, 3, 10, 30, _MINUTE, 3 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE),
+    *(_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
+)
+_LABELS = 4  # labels of a mode that a rule lists
+
+
+def space(bandit: Bandit, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the modes in order, with their levels by index, the rules in words, and how the bandit is set.
+
+    ``example`` is a context as a request gives it.
+    """
+    kept = bandit.space
+    return {
+        "modes": [
+            {
+                "mode": mode,
+                "context": at in kept.context,
+                "levels": [text(label) for label in kept.levels[at]],
+                "retired": sorted(retired(kept, at)),
+            }
+            for at, mode in enumerate(kept.modes)
+        ],
+        "rules": [_rule(rule) for rule in kept.rules],
+        "policy": type(bandit.policy).__name__,
+        "kind": getattr(bandit.policy, "reward", None),
+        "settings": {name: settings.get(name) for name in ("holdout", "window", "default", "half_life", "apprentice")},
+        "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},
+        "version": kept.version,
+    }
+
+
+def events(bandit: Bandit, tail: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+    """Return the newest events of a tail, so many, with the labels of their cells, or of decisions that it has."""
+    cells = {one.get("decision"): one["body"]["cell"] for one in tail if one["kind"] == "Decided"}
+    found = [_event(bandit.space, one, cells.get(one.get("decision"))) for one in tail[:count]]
+    return {"modes": list(bandit.space.modes), "events": found}
+
+
+def decisions(
+    bandit: Bandit, waiting: Sequence[Mapping[str, Any]], lags: Sequence[float], now: float, window: Any
+) -> dict[str, Any]:
+    """Return how many decisions wait, those that wait longest (``id``, ``time``, ``cell``), and the lags of rewards.
+
+    ``bars`` count the last rewards by how long they took, in seconds; ``window`` is how long a decision waits.
+    """
+    space = bandit.space
+    return {
+        "waiting": bandit.waiting,
+        "window": window,
+        "modes": list(space.modes),
+        "oldest": [
+            {
+                "id": one["id"],
+                "time": one.get("time"),
+                "age": None if one.get("time") is None else max(now - one["time"], 0.0),
+                "active": one.get("active", True),
+                "labels": _cell(space, one["cell"]),
+            }
+            for one in waiting
+        ],
+        "lag": lag(lags),
+        "bars": [
+            {"from": low, "to": high, "count": sum(low <= one < (high or float("inf")) for one in lags)}
+            for low, high in zip(_EDGES, (*_EDGES[1:], None), strict=True)
+        ],
+    }
+
+
+def apprentice(bandit: Bandit, on: bool, sums: Apprentice | None) -> dict[str, Any]:
+    """Return what the bandit would have earned, what the caller's rule did, and the difference, with 95 % intervals.
+
+    ``verdict`` is better, worse, or open while the interval of the difference has both signs.
+    """
+    found: dict[str, Any] = {"on": on, "count": 0, "bandit": None, "rule": None, "difference": None, "verdict": "open"}
+    found |= {"kind": getattr(bandit.policy, "reward", None), "waiting": bandit.waiting}
+    if sums is None or not sums.count:
+        return found
+    difference = _interval(sums.difference)
+    verdict = "better" if difference["low"] > 0 else "worse" if difference["high"] < 0 else "open"
+    means = {"bandit": _interval(sums.would), "rule": _interval(sums.earned), "difference": difference}
+    return found | means | {"count": sums.count, "verdict": verdict}
+
+
+def health(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of the process and of the bandit in it, as they are handed in."""
+    return {"numbers": dict(numbers)}
+
+
+def _interval(found: Estimate) -> dict[str, float]:
+    return {"mean": found.mean, "low": found.mean - found.within, "high": found.mean + found.within}
+
+
+def _event(space: Space, event: Mapping[str, Any], decided: Sequence[int] | None) -> dict[str, Any]:
+    body = event["body"]
+    cell = body.get("cell", decided)
+    return {
+        **{name: event.get(name) for name in ("seq", "time", "kind", "decision")},
+        "labels": None if cell is None else _cell(space, cell),
+        "would": _cell(space, body["would"]["cell"]) if "would" in body else None,
+        "reward": body.get("reward"),
+        "by": body.get("by"),
+        "propensity": body.get("p"),
+        "words": _said(event["kind"], body),
+    }
+
+
+def _said(kind: str, body: Mapping[str, Any]) -> str:
+    """What an event says besides a cell and a reward."""
+    if kind.startswith("Level"):
+        return f"{body['mode']}: {text(_shown(body['label']))}"
+    if kind == "RuleChanged":
+        return ("" if body.get("add", True) else "taken back: ") + _rule(body["rule"])
+    if kind == "Changed":
+        return ", ".join(f"{name} = {value}" for name, value in body["settings"].items())
+    if kind == "Imported":
+        return f"{body['rows']} rows" if body.get("rows") is not None else ""
+    return ""
+
+
+def _cell(space: Space, cell: Sequence[int]) -> list[str]:
+    return [text(labels[level]) for labels, level in zip(space.levels, cell, strict=True)]
+
+
+def _shown(label: Any) -> Any:
+    """A label as JSON wrote it, without the object around dates."""
+    return next(iter(label.values())) if isinstance(label, dict) else label
+
+
+def _rule(rule: Mapping[str, Mapping[str, Any]]) -> str:
+    """A rule in words.
+
+    >>> _rule({"allow": {"offer": "a", "channel": ["mail", "web"]}})
+    'where offer is a, only: channel mail, web'
+    """
+    ((what, labels),) = rule.items()
+    single = [f"{mode} is {_shown(one)}" for mode, one in labels.items() if not isinstance(one, list | tuple)]
+    if what == "forbid":
+        return f"never where {' and '.join(single)}"
+    lists = {mode: some for mode, some in labels.items() if isinstance(some, list | tuple)}
+    only = [
+        f"{mode} {', '.join(str(_shown(one)) for one in some[:_LABELS])}{', …' if len(some) > _LABELS else ''}"
+        for mode, some in lists.items()
+    ]
+    where = f"where {' and '.join(single)}, " if single else ""
+    return f"{where}only: {'; '.join(only)}"

@@ -1,0 +1,109 @@
+"""The commands of whoever runs the service: backup, restore, replay, fold."""
+
+import io
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tensorbandits.cli import application
+from tensorbandits.service.engine.hosted import Ask, Tell
+from tensorbandits.service.engine.hosts import Hosts
+from tensorbandits.service.metrics import Metrics
+from tensorbandits.store import Store
+
+SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli"}
+
+
+def run(*words):
+    result = CliRunner().invoke(application(), [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A store with a bandit of 30 decisions, 20 of which are rewarded, and a key."""
+    path = tmp_path_factory.mktemp("store") / "events.db"
+    with Store.open(path) as store:
+        hosts = Hosts(store, Metrics())
+        hosts.start()
+        host = hosts.create("offers", SETTINGS, None)
+        host.replica.refresh(wait=True)
+        numbers = [hosts.submit(host.ask(Ask({}))).result()["id"] for _ in range(30)]
+        for at, number in enumerate(numbers[:20]):
+            hosts.submit(host.tell(Tell(at % 2, number))).result()
+        hosts.stop()
+    return path
+
+
+def ledger(path):
+    with Store.open(path) as store:
+        return Hosts(store, Metrics()).rebuild(store.find("offers")).policy.copy_ledger()
+
+
+def test_a_copy_restores_to_the_same(full, tmp_path):
+    code, words = run("backup", tmp_path / "copy.db", "--store", full)
+    assert code == 0
+    assert "1 bandits and 51 events" in words
+    code, words = run("restore", tmp_path / "copy.db", "--store", tmp_path / "new.db")
+    assert code == 0
+    assert ledger(tmp_path / "new.db") == ledger(full)
+    code, words = run("restore", tmp_path / "copy.db", "--store", tmp_path / "new.db")
+    assert code == 2
+    assert "empty" in words
+    assert run("backup", tmp_path / "copy.db", "--store", full)[0] == 2
+
+
+def test_replay_says_what_events_add_up_to_and_finds_a_wrong_snapshot(full, tmp_path):
+    run("backup", tmp_path / "copy.db", "--store", full)
+    code, words = run("replay", "--store", tmp_path / "copy.db")
+    assert (code, words.strip()) == (
+        0,
+        "offers: 51 events, 30 decisions, 20 rewards that add up to 10, 10 decisions wait",
+    )
+    with Store.open(tmp_path / "copy.db") as store:
+        row, hosts = store.find("offers"), Hosts(store, Metrics())
+        wrong = hosts.rebuild(row, 45)
+        wrong.policy.tell((0, 0), 1.0)
+        wrong.seq = 51
+        store.put_snapshot(row.id, *wrong.snapshot())
+    code, words = run("replay", "offers", "--store", tmp_path / "copy.db")
+    assert code == 1
+    assert "said otherwise" in words
+    assert run("replay", "--store", tmp_path / "copy.db")[0] == 0
+
+
+def test_folding_keeps_what_was_learned_and_writes_the_events_first(full, tmp_path):
+    run("backup", tmp_path / "copy.db", "--store", full)
+    code, words = run(
+        "fold", "offers", "--export", tmp_path / "old.parquet", "--before", 41, "--store", tmp_path / "copy.db"
+    )
+    assert code == 0, words
+    assert pq.read_table(io.BytesIO((tmp_path / "old.parquet").read_bytes()))["seq"].to_pylist() == list(range(1, 42))
+    assert ledger(tmp_path / "copy.db") == ledger(full)
+    with Store.open(tmp_path / "copy.db") as store:
+        assert [event.seq for event in store.events(store.find("offers").id)] == list(range(42, 52))
+    assert run("replay", "--store", tmp_path / "copy.db")[0] == 0
+    assert run("fold", "offers", "--export", tmp_path / "old.parquet", "--store", tmp_path / "copy.db")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["backup", "copy.db", "--store", "nowhere.db"], "there is no file nowhere.db"),
+        (["restore", "nowhere.db", "--store", "new.db"], "there is no file nowhere.db"),
+        (["replay", "--store", "mysql://x"], "mysql"),
+    ],
+)
+def test_wrong_places_are_refused(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, printed = run(*words)
+    assert code == 2
+    assert said in printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_bandit_gets_a_hint(full):
+    code, words = run("replay", "ofers", "--store", full)
+    assert code == 2
+    assert "did you mean 'offers'" in words
