@@ -15,31 +15,24 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import (
+from benchmarks.library import (
     against,
     application,
-    beds,
-    beside,
     calibration,
     change,
     claims,
-    durability,
     evaluation,
-    exploration,
     feedback,
     kinds,
-    load,
     logs,
-    regret,
-    replicas,
     rounds,
     scale,
-    soak,
-    stuck,
     studies,
 )
+from benchmarks.paper import beds, beside, exploration, regret, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
+from benchmarks.service import durability, load, replicas, soak, waits
 from benchmarks.store import Options, Store
 from tensorbandits.report.page import Section
 
@@ -67,6 +60,7 @@ SUITES: dict[str, ModuleType] = {
         load,
         soak,
         replicas,
+        waits,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -84,6 +78,7 @@ WHEN_NAMED = (
     load,
     soak,
     replicas,
+    waits,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -139,7 +134,7 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, calibration, kinds, evaluation, feedback, application and change run only when
-    named, the first two for hours; so do durability, load, soak and replicas, which measure the service.
+    named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -50,19 +50,19 @@ def peak_megabytes() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
-def measure(suite: str, settings: Settings) -> tuple[Result, float]:
-    """Make one measurement in this process; return it and how long it took."""
+def measure(module: str, settings: Settings) -> tuple[Result, float]:
+    """Make one measurement of a suite, named by its module, in this process; return it and how long it took."""
     start = perf_counter()
-    result = importlib.import_module(f"benchmarks.{suite}").measure(settings)
+    result = importlib.import_module(module).measure(settings)
     return result, perf_counter() - start
 
 
-def measure_alone(suite: str, settings: Settings) -> tuple[Result, float]:
+def measure_alone(module: str, settings: Settings) -> tuple[Result, float]:
     """Make one measurement in a fresh process."""
     start = perf_counter()
-    done = python("-m", "benchmarks.run", suite, json.dumps(settings))
+    done = python("-m", "benchmarks.run", module, json.dumps(settings))
     if done.returncode:
-        raise RuntimeError(f"{suite}: {json.dumps(settings)} failed ({done.returncode}):\n{done.stderr}")
+        raise RuntimeError(f"{module}: {json.dumps(settings)} failed ({done.returncode}):\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1]), perf_counter() - start
 
 
@@ -84,11 +84,11 @@ def run_all(suite: Any, wanted: list[Settings], store: Store, jobs: int, console
 def _results(suite: Any, missing: list[Settings], store: Store, jobs: int) -> Iterator[tuple[Settings, Result, float]]:
     if suite.ALONE:
         for settings in missing:
-            yield settings, *measure_alone(suite.MODULE, settings)
+            yield settings, *measure_alone(suite.__name__, settings)
         return
     skip: Skip = getattr(suite, "skip", lambda settings, store: False)
     chosen = (settings for settings in missing if not skip(settings, store))  # asked when its turn comes
-    yield from side_by_side(suite.MODULE, chosen, jobs)
+    yield from side_by_side(suite.__name__, chosen, jobs)
 
 
 def side_by_side(module: str, chosen: Iterable[Settings], jobs: int) -> Iterator[tuple[Settings, Result, float]]:

@@ -22,15 +22,19 @@ def access() -> str:
 def settings() -> str:
     """The settings, as environment variables."""
     rows = [
-        (f"`{PREFIX}{each.name.upper()}`", each.metadata["help"], f"`{shown(each.default)}`" if each.default else "")
+        (
+            f"`{PREFIX}{each.name.upper()}`",
+            each.metadata["help"],
+            f"`{shown(each.default, each.name.endswith('_limit'))}`" if each.default else "",
+        )
         for each in fields(Settings)
     ]
     return markdown_table(["variable", "what", "default"], rows)
 
 
-def shown(value: object) -> str:
-    """A default as one would write it."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 2**20:
+def shown(value: object, size: bool) -> str:
+    """A default as one would write it; ``size`` says that it is a number of bytes."""
+    if isinstance(value, int) and size:
         return f"{value // 2**20} MiB"
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -6,10 +6,21 @@ import uuid
 import pytest
 from hypothesis import settings
 
+from tests import tiers
+
 # No deadline: the first example of a test may wait for kernels to be compiled. The same examples each time: among
 # numbers that differ by rounding only, one in a million is farther apart than any fixed tolerance.
 settings.register_profile("tensorbandits", deadline=None, derandomize=True)
 settings.load_profile("tensorbandits")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what ``make quick`` leaves out, by the folders and files of ``tests/tiers.py``."""
+    for item in items:
+        place = item.nodeid.partition("::")[0]
+        named = any(place == medium or place.startswith(f"{medium}/") for medium in tiers.MEDIUM)
+        if named or "postgres" in item.name or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.medium)
 
 
 @pytest.fixture(autouse=True)

@@ -87,6 +87,7 @@ def test_python_blocks_run(path, tmp_path, monkeypatch, request):
         namespace["client"].close()
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_its_figures_are_kept(tmp_path):
     import nbformat
     from nbclient import NotebookClient

@@ -282,3 +282,17 @@ def test_a_ledger_that_has_faded_counts_the_same_when_it_is_loaded():
         assert Ledger.from_state(ledger.state()).rounds == ledger.rounds
     with pytest.raises(ValueError, match=r"says 3 rounds; its counts add up to"):
         Ledger.from_state(ledger.state() | {"rounds": 3.0})
+
+
+def test_a_ledger_whose_rewards_faded_and_were_amended_can_be_read_again():
+    """Rounding leaves a sum of squares a little below zero where all rewards are zero."""
+    for count in range(1, 30):
+        ledger = Ledger((2, 2))
+        ledger.add([(1, 1)] * 4, [0.0, 1.0, 0.0, 1.0])
+        for _ in range(count):
+            ledger.record((0, 0), 1.0)
+            ledger.fade(2.0 ** (-1 / 64))
+        for age in range(count, 0, -1):
+            ledger.replace((0, 0), 1.0, 0.0, weight=2.0 ** (-age / 64))
+        assert Ledger.from_state(ledger.state()) == ledger
+        assert ledger[0, 0].total == pytest.approx(0.0, abs=1e-12)

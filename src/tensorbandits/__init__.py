@@ -25,6 +25,7 @@ from tensorbandits.policies import (
     TensorEnsembleSampling,
     TensorEpochGreedy,
     TensorThompsonSampling,
+    Traits,
     VectorizedUCB,
 )
 from tensorbandits.policies.registry import register
@@ -73,6 +74,7 @@ __all__ = [
     "TensorEpochGreedy",
     "TensorThompsonSampling",
     "Trace",
+    "Traits",
     "Tucker",
     "VectorizedUCB",
     "Where",

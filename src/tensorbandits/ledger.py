@@ -181,7 +181,7 @@ class Ledger:
         error = _LOST * N * max(about, (self._sums[_A, at] - mean) ** 2)
         if within < error and error > (usual := self._usual(at, N)):
             E, Q, a = usual, usual + Y * mean, mean  # a large reward left no digits of the others
-        self._sums[:, at] = N, Y, Q, max(E, 0.0), a
+        self._sums[:, at] = N, Y, max(Q, Y * mean), max(E, 0.0), a  # rounding may take squares below those of the mean
         self._version += 1
 
     def _usual(self, at: int, count: float) -> float:
@@ -388,6 +388,20 @@ class Ledger:
         return isinstance(other, Ledger) and self.shape == other.shape and set(self) == set(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def part(self, cell: Cell) -> Ledger:
+        """Return a ledger of the same shape with the rewards of one cell only.
+
+        >>> ledger = Ledger((2, 3)); ledger.add([(0, 1), (1, 2)], [4.0, 1.0])
+        >>> list(ledger.part((0, 1)))
+        [Entry(cell=(0, 1), rounds=1.0, total=4.0, squares=16.0)]
+        """
+        part, at = Ledger(self.shape), self._position.get(cell)
+        if at is not None:
+            part._locate(cell, 0.0)
+            part._sums[:, 0] = self._sums[:, at]
+            part._rounds = part._received = self._sums.item(_N, at)
+        return part
 
     def copy(self) -> Ledger:
         """Return an independent copy."""

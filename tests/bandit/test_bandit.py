@@ -119,10 +119,10 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(policy, ask, match)
     one = bandit(policy)
     one.space.forbid(offer="b", channel="sms")
     one.ask(segment="new")
-    before = one.waiting, one._book.rounds
+    before = one.waiting, one.state_dict()["book"]["rounds"]
     with pytest.raises((TypeError, ValueError), match=match):
         one.ask(**ask)
-    assert (one.waiting, one._book.rounds) == before
+    assert (one.waiting, one.state_dict()["book"]["rounds"]) == before
     assert one.ask(segment="new").id.endswith("-1")
 
 
@@ -426,7 +426,7 @@ def test_a_bandit_made_again_goes_on(policy, tmp_path):
     for again in loaded:
         assert again.space == one.space
         assert again.policy.ledger == one.policy.ledger
-        assert again._shares == one._shares
+        assert again.state_dict()["shares"] == one.state_dict()["shares"]
         assert [again.status(each) for each in (waiting, told, hidden, gone)] == [
             *("open", "rewarded", "inactive", "cancelled")
         ]

@@ -1,5 +1,6 @@
 """Rewards that fade by a half-life: when, by how much, with amendments, from file to file, and who cannot."""
 
+import dataclasses
 from datetime import timedelta
 
 import numpy as np
@@ -20,7 +21,7 @@ def bandit(policy="ucb", **settings):
     [(100, (100.0, True)), (2.5, (2.5, True)), ("7 days", (604800.0, False)), (timedelta(hours=1), (3600.0, False))],
 )
 def test_half_lives_are_numbers_of_rewards_or_durations(value, expected):
-    assert bandit(half_life=value)._teller.fading.half_life == expected
+    assert bandit(half_life=value).state_dict()["teller"]["fading"]["half_life"] == list(expected)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "soon", "7", True, [], timedelta(0)])
@@ -129,7 +130,7 @@ def test_a_loaded_bandit_fades_on_from_where_it_was(half_life, tmp_path):
         one.tell(number, 1.0, amend=True)
     assert one.policy.ledger.rounds == pytest.approx(twin.policy.ledger.rounds)
     assert one.policy.ledger.totals.sum() == pytest.approx(twin.policy.ledger.totals.sum())
-    assert one._teller.history.told == 30
+    assert sum(one.state_dict()["teller"]["history"]["lengths"]) == 30
 
 
 @pytest.mark.parametrize("policy", ["elimination", "estr"])
@@ -141,10 +142,8 @@ def test_policies_that_plan_their_exploration_once_refuse_a_half_life(policy):
 
 def test_a_policy_of_ones_own_that_cannot_fade_refuses_a_half_life():
     class Rigid(tb.VectorizedUCB):
-        def _fade(self, factor):
-            raise AssertionError
+        traits = dataclasses.replace(tb.VectorizedUCB.traits, fades=False)
 
-    Rigid._fade = tb.Policy._fade
     with pytest.raises(ValueError, match="does not say how what it observed fades"):
         bandit(Rigid, half_life=10)
 

@@ -8,7 +8,9 @@ import pytest
 from scipy.stats import chisquare
 
 import tensorbandits as tb
-from tensorbandits.bandit.law import Group, Request, Ring, Spread
+from tensorbandits.bandit.draws import Draws
+from tensorbandits.bandit.law import Group, RequestLaw, Spread
+from tensorbandits.bandit.learner import Learner
 from tensorbandits.bandit.shares import Share, Shares
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import best_of
@@ -28,17 +30,14 @@ def policy():
 
 @pytest.fixture(scope="module")
 def ring(policy):
-    made = Ring(16)
-    made.take(made.fresh(policy), SHAPE)
-    return made
+    return Draws(16).joined(policy.fresh_draws(16), SHAPE)
 
 
 def law(request, ring):
-    """The probability of every arm, the obvious way."""
+    """The probability of every arm."""
     context = request.query.levels[0]
     arms = [(context, i, j) for i, j in itertools.product(range(4), range(3))]
-    drawn = request._law(ring)
-    return {arm: request._mixed(arm, drawn.get(arm, 0.0)) for arm in arms}
+    return {arm: request.probability(ring, arm) for arm in arms}
 
 
 SHARES = {
@@ -59,7 +58,7 @@ SHARES = {
 def test_probabilities_add_up_to_one_and_floors_and_ceilings_hold(policy, ring, shares, rule):
     allowed = None if rule is None else Allowed.of(Allowed(forbidden=[rule]), SHAPE)
     for context in range(0, 20, 5):
-        request = Request(policy.query((context,), allowed), shares)
+        request = RequestLaw(policy.query((context,), allowed), shares)
         p = law(request, ring)
         assert math.isclose(math.fsum(p.values()), 1.0)
         if rule is not None:
@@ -79,7 +78,7 @@ def test_observed_frequencies_agree_with_the_logged_ones(policy, ring, name):
     """Over 20 contexts; a p-value below one in ten thousand would say that they do not."""
     rng, values = np.random.default_rng(2), []
     for context in range(20):
-        request = Request(policy.query((context,)), SHARES[name])
+        request = RequestLaw(policy.query((context,)), SHARES[name])
         p = law(request, ring)
         counts = dict.fromkeys(p, 0)
         for _ in range(1000):
@@ -122,7 +121,7 @@ def test_shares_of_arms_that_are_not_allowed_fall_to_the_others():
     baseline = Spread(query, [Share({0: 0}, 0.5), Share({0: 1}, 0.5)], whole=True)
     assert baseline.total == 1.0
     assert baseline.probability((1, 0)) == pytest.approx(1 / 3)
-    bare = Request(query, Shares(holdout=0.5, baseline=(Share({0: 0}, 1.0),)))
+    bare = RequestLaw(query, Shares(holdout=0.5, baseline=(Share({0: 0}, 1.0),)))
     assert bare.holdout == 0.0
 
 
@@ -130,42 +129,52 @@ def test_too_many_arms_to_count_are_refused():
     allowed = Allowed.of(Allowed(forbidden=[{0: 1, 1: 1}]), (2000, 2000))
     query = tb.TensorThompsonSampling((2000, 2000), rank=1).query((), allowed)
     with pytest.raises(ValueError, match=r"spread over 4e\+06 arms.*give the share to fewer"):
-        Request(query, Shares(floors=(Share({}, 0.1),)))
-    assert Request(query, Shares(floors=(Share({0: 1}, 0.1),))).floors.parts[0][1].count == 1999
+        RequestLaw(query, Shares(floors=(Share({}, 0.1),)))
+    assert RequestLaw(query, Shares(floors=(Share({0: 1}, 0.1),))).floors.parts[0][1].count == 1999
 
 
 def test_a_ceiling_yields_where_nothing_else_is_allowed(policy, ring):
-    request = Request(policy.query((0,), {2: [1]}), Shares(ceilings=(Share({2: 1}, 0.1),)))
+    request = RequestLaw(policy.query((0,), {2: [1]}), Shares(ceilings=(Share({2: 1}, 0.1),)))
     assert sum(law(request, ring).values()) == pytest.approx(1.0)
     assert request.draw(ring, np.random.default_rng(0)).cell[2] == 1
 
 
-def test_a_ring_keeps_the_last_draws_and_leaves_those_behind_that_know_too_little():
-    policy, ring = tb.TensorThompsonSampling((3, 4), rank=1, seed=0), Ring(4)
-    numbers = []
+def test_a_learner_keeps_the_last_draws_and_leaves_those_behind_that_know_too_little():
+    policy = tb.TensorThompsonSampling((3, 4), rank=1, seed=0)
+    learner, numbers = Learner(policy, 4), []
     for _ in range(3):
-        ring.take(ring.fresh(policy), policy.shape)
-        numbers.append([number for number, _ in ring.draws])
-    assert numbers == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+        learner.refresh(wait=True)
+        numbers.append(learner.draws.numbers)
+    assert numbers == [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5)]
     policy.tell_many([(0, 0)] * 50, np.ones(50))
-    ring.take(ring.fresh(policy), policy.shape)
-    assert [number for number, _ in ring.draws] == [6, 7, 8, 9]
+    learner.refresh(wait=True)
+    assert learner.draws.numbers == (6, 7, 8, 9)
     policy.grow(1)
-    ring.take(ring.fresh(policy), policy.shape)
-    assert {draw.shape for _, draw in ring.draws} == {(3, 5)}
+    learner.refresh(wait=True, least=4)
+    assert {draw.shape for _, draw in learner.draws.entries} == {(3, 5)}
+
+
+def test_draws_of_before_a_level_came_are_widened_by_the_mean_of_the_others(policy, ring):
+    wide = ring.widened((20, 5, 3))
+    assert wide.shape == (20, 5, 3)
+    assert min(wide.numbers) > max(ring.numbers)
+    cells = np.array([(7, i, 2) for i in range(5)])
+    for (_, draw), (_, before) in zip(wide.entries, ring.entries, strict=True):
+        values, known = policy.mean_rewards(draw, cells), policy.mean_rewards(before, cells[:4])
+        np.testing.assert_allclose(values[:4], known)
+        np.testing.assert_allclose(values[4], known.mean())
 
 
 def test_only_new_draws_are_searched(policy, ring, monkeypatch):
-    searched, best = [], Ring.best
-    monkeypatch.setattr(Ring, "best", lambda ring, count, query: searched.append(count) or best(ring, count, query))
-    own, request = Ring(8), Request(policy.query((3,)), Shares())
-    own.take([draw for _, draw in ring.draws[:8]], SHAPE)
+    searched, best = [], Draws.best
+    monkeypatch.setattr(Draws, "best", lambda own, some, query: searched.append(len(some)) or best(own, some, query))
+    request = RequestLaw(policy.query((3,)), Shares())
+    own = Draws(8).joined([draw for _, draw in ring.entries[:8]], SHAPE)
     rng = np.random.default_rng(0)
     request.draw(own, rng)
     request.draw(own, rng)
     assert searched == [8]
-    own.take([ring.draws[9][1]], SHAPE)
-    request.draw(own, rng)
+    request.draw(own.joined([ring.entries[9][1]], SHAPE), rng)
     assert searched == [8, 1]
 
 
@@ -194,31 +203,29 @@ def test_the_best_of_all_draws_are_those_of_each(policy, ring):
     auto.tell_many([(0, 0, 0), (1, 2, 1)] * 40, [0.0, 1.0] * 40)
     single = tb.TensorThompsonSampling(SHAPE, 2, context=(0,), residual=True, seed=0)
     single.tell_many([(0, 0, 0), (1, 2, 1)] * 40, [0.0, 1.0] * 40)
-    draws = [*(draw for _, draw in ring.draws), *auto.fresh_draws(40, wait=True), *single.fresh_draws(3, wait=True)]
+    draws = [*(draw for _, draw in ring.entries), *auto.fresh_draws(40, wait=True), *single.fresh_draws(3, wait=True)]
     draws.append(np.random.default_rng(0).standard_normal(SHAPE))
     assert len({draw.rank for draw in draws if isinstance(draw, Model)}) > 1
     for size in (len(draws), 20):
-        full = Ring(size)
+        full = Draws(size)
         for some in (draws[:30], draws[30:]):
-            full.take(some, SHAPE)
+            full = full.joined(some, SHAPE)
         for allowed in (None, {1: [0, 2]}, Allowed(forbidden=[{1: 2, 2: 1}])):
             query = policy.query((3,), allowed)
             for count in (1, 2, size // 2, size):
-                assert full.best(count, query) == [best_of(draw, query) for draw in draws[-count:]]
+                expected = [best_of(draw, query) for draw in draws[-count:]]
+                assert full.best(full.numbers[-count:], query) == expected
 
 
 @pytest.mark.parametrize("arguments", [{"rank": 2}, {}], ids=["told a rank", "told nothing"])
 def test_the_law_of_a_request_that_comes_again_is_that_of_a_new_one(arguments):
     """However many draws came between, of one rank or of several."""
-    policy, ring, rng = (
-        tb.TensorThompsonSampling(SHAPE, context=(0,), seed=0, **arguments),
-        Ring(6),
-        np.random.default_rng(0),
-    )
-    requests = [Request(policy.query((context,)), Shares()) for context in range(5)]
+    policy, rng = tb.TensorThompsonSampling(SHAPE, context=(0,), seed=0, **arguments), np.random.default_rng(0)
+    learner = Learner(policy, 6)
+    requests = [RequestLaw(policy.query((context,)), Shares()) for context in range(5)]
     for _ in range(150):
-        ring.take(ring.fresh(policy, least=int(rng.integers(1, 4))), SHAPE)
+        learner.refresh(wait=True, least=int(rng.integers(1, 4)))
         context = int(rng.integers(5))
-        drawn = [best_of(draw, requests[context].query) for _, draw in ring.draws]
-        assert requests[context]._law(ring) == pytest.approx({cell: drawn.count(cell) / 6 for cell in drawn})
+        drawn = [best_of(draw, requests[context].query) for _, draw in learner.draws.entries]
+        assert requests[context].law(learner.draws) == pytest.approx({cell: drawn.count(cell) / 6 for cell in drawn})
         policy.tell(drawn[-1], rng.standard_normal())

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.bandit import commands
 from tensorbandits.bandit.book import Book
-from tensorbandits.bandit.spans import Span
+from tensorbandits.bandit.shares import Shares
+from tensorbandits.bandit.spans import Fading, Span
+from tensorbandits.bandit.state import State
 from tensorbandits.bandit.timeline import Timeline
 
 SHAPE = (3, 2)
@@ -57,36 +60,53 @@ def test_blocks_hold_what_a_list_of_all_decisions_says(count):
     assert again.count == count + 1
 
 
-def test_a_book_counts_what_was_shown_and_each_reward_once():
-    book = Book(window=Span.of("10 s", "window"), default=0.0, timeline=Timeline(2), adds=True)
-    shown, held = book.open((0, 0), time=0.0), book.open((1, 1), time=0.0, held=True)
-    kept, cancelled = book.open((2, 0), time=0.0, active=False), book.open((2, 1), time=0.0)
-    book.cancel(cancelled)
-    book.cancel(cancelled)  # again is no matter
-    book.tell(shown, 1.0)
-    book.tell(shown, 1.0)
-    book.tell(shown, 2.0, add=True)
-    assert book.timeline.count == 3
-    book.activate(kept, time=5.0)
-    book.activate(kept, time=6.0)
-    book.expire(time=11.0)  # the one of the holdout has its default
-    book.tell(held, 4.0)  # and then its reward
+def state(**settings):
+    space = tb.Space({"a": [0, 1, 2], "b": [0, 1]})
+    policy = tb.VectorizedUCB(space.shape)
+    return State(space, policy, book=Book(**settings), shares=Shares(), fading=Fading(None))
+
+
+def do(one, command, time=0.0):
+    for event in one.plan(command, time):
+        one.apply(event)
+
+
+def open_(one, number, cell, *, active=True, held=False, time=0.0):
+    do(one, commands.Decide(commands.Drawn(cell, 0.5, "holdout" if held else "policy"), number, active), time)
+
+
+def test_a_state_counts_what_was_shown_and_each_reward_once():
+    one = state(window=Span.of("10 s", "window"), default=0.0, adds=True)
+    open_(one, "shown", (0, 0))
+    open_(one, "held", (1, 1), held=True)
+    open_(one, "kept", (2, 0), active=False)
+    open_(one, "cancelled", (2, 1))
+    for _ in range(2):  # again is no matter
+        do(one, commands.Cancel("cancelled"))
+        do(one, commands.Tell("shown", 1.0))
+    do(one, commands.Tell("shown", 2.0, add=True))
+    assert one.timeline.count == 3
+    do(one, commands.Activate("kept"), 5.0)
+    do(one, commands.Activate("kept"), 6.0)
+    do(one, commands.Expire(), 11.0)  # the one of the holdout has its default
+    do(one, commands.Tell("held", 4.0), 11.0)  # and then its reward
     expected = [(0, (0, 0), False, 3.0), (1, (1, 1), True, 4.0), (3, (2, 0), False, None)]
     totals, _ = plain(expected, 1, 4)
-    np.testing.assert_allclose(book.timeline.totals, totals)
-    unseen = book.open((2, 0), time=12.0, active=False)
-    book.tell(unseen, 1.0)  # of a decision that nobody said was shown
-    np.testing.assert_allclose(book.timeline.totals, totals)
+    np.testing.assert_allclose(one.timeline.totals, totals)
+    open_(one, "unseen", (2, 0), active=False, time=12.0)
+    do(one, commands.Tell("unseen", 1.0), 12.0)  # of a decision that nobody said was shown
+    np.testing.assert_allclose(one.timeline.totals, totals)
 
 
 def test_what_a_policy_refused_is_taken_back():
-    book = Book(timeline=Timeline(2))
-    number = book.open((0, 1), time=0.0)
-    book.revert(book.tell(number, 3.0))
-    np.testing.assert_allclose(book.timeline.totals[0, 0], [1.0, 0.0, 0.0, 0.0])
-    book.tell(number, 2.0)
-    book.revert(book.tell(number, 5.0, amend=True))
-    np.testing.assert_allclose(book.timeline.totals[0, 0], [1.0, 1.0, 2.0, 4.0])
+    one = state()
+    open_(one, "d", (0, 1))
+    do(one, commands.Tell("d", 2.0))
+    before = one.book["d"]
+    do(one, commands.Tell("d", 5.0, amend=True))
+    one.revert("d", before, 5.0)
+    np.testing.assert_allclose(one.timeline.totals[0, 0], [1.0, 1.0, 2.0, 4.0])
+    assert (one.book["d"].state, one.book["d"].reward) == ("rewarded", 2.0)
 
 
 def played(**settings):
@@ -140,8 +160,9 @@ def test_a_state_without_a_history_still_loads():
     bandit, decisions = played()
     waits = bandit.ask()
     state = bandit.state_dict()
-    for part in ("timeline", "marks", "held"):
-        del state["book"][part]
+    for part in ("timeline", "unmarked", "learning"):
+        del state[part]
+    del state["book"]["held"]
     again = tb.Bandit.from_state_dict(state, clock=lambda: 300.0)
     again.tell(decisions[0], 9.0, amend=True)
     again.tell(waits, 1.0)
@@ -161,11 +182,11 @@ def test_a_state_without_a_history_still_loads():
 )
 def test_a_damaged_timeline_is_refused(change, match):
     state = played()[0].state_dict()
-    state["book"]["timeline"] |= change
+    state["timeline"] |= change
     with pytest.raises((ValueError, TypeError), match=match):
         tb.Bandit.from_state_dict(state)
     state = played()[0].state_dict()
-    state["book"]["marks"][0] = 10_000
+    state["book"]["orders"][0] = 10_000
     with pytest.raises(ValueError, match="in no block"):
         tb.Bandit.from_state_dict(state)
 

@@ -185,7 +185,7 @@ def test_numbers_of_any_length(path):
             r"state\.a\.b is a numpy\.random\..*SeedSequence, which cannot be saved",
         ),
         (len, TypeError, r"state\.a\.b is a builtins\.builtin_function_or_method"),
-        (codec.Saved("a", 1, {}), TypeError, r"state\.a\.b is a tensorbandits\.codec\.Saved"),
+        (codec.Saved("a", 1, {}), TypeError, r"state\.a\.b is a tensorbandits\.base\.codec\.Saved"),
         (errno, TypeError, r"state\.a\.b is a builtins\.module"),
         (b"bytes", TypeError, r"state\.a\.b is a builtins\.bytes"),
         ({1, 2}, TypeError, r"state\.a\.b is a builtins\.set"),
@@ -279,7 +279,7 @@ def test_a_checksum_is_the_same_for_equal_states_however_they_lie_in_memory():
 
 
 def test_a_checksum_is_the_same_in_every_process_and_release():
-    code = "from tensorbandits import codec; print(codec.checksum({'b': (1, 2.5), 'a': {'é': None}}))"
+    code = "from tensorbandits.base import codec; print(codec.checksum({'b': (1, 2.5), 'a': {'é': None}}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     here = codec.checksum({"a": {"é": None}, "b": (1, 2.5)})
     assert run.stdout.strip() == here == "bf6086ac19bb250277b4a521a390fcf718f99f3b134bb4961102637ca83bd601"
@@ -519,7 +519,7 @@ def test_a_failure_on_the_way_keeps_the_old_file(file, monkeypatch, step, number
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files there")
 def test_a_write_that_stops_in_the_middle_keeps_the_old_file(file):
     code = (
-        "import resource, signal, sys, numpy as np; from tensorbandits import codec\n"
+        "import resource, signal, sys, numpy as np; from tensorbandits.base import codec\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
         "codec.save(sys.argv[1], 'example', 4, {'new': np.ones(5000)})"
@@ -581,7 +581,7 @@ def test_threads_that_save_and_load_one_file(file):
 
 def test_processes_that_save_one_file(file):
     code = (
-        "import sys, numpy as np; from tensorbandits import codec\n"
+        "import sys, numpy as np; from tensorbandits.base import codec\n"
         "for _ in range(20): codec.save(sys.argv[1], 'example', 1, {'all': np.full(3000, int(sys.argv[2]))})"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(file), str(number)]) for number in (1, 2)]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
-from benchmarks import bed_findings, beds, exploration
-from benchmarks.baselines import BetaBernoulliArms, StandardisedEnsemble
-from benchmarks.bed_lines import BEDS, LABELS, MENU, OURS, SEEN, first_seed
+from benchmarks.paper import bed_findings, beds, exploration
+from benchmarks.paper.baselines import BetaBernoulliArms, StandardisedEnsemble
+from benchmarks.paper.bed_lines import BEDS, LABELS, MENU, OURS, SEEN, first_seed
+from benchmarks.paper.worlds import Campaign, FullRank, Keywords, OpenData, spread
 from benchmarks.store import Options, read_lines
-from benchmarks.worlds import Campaign, FullRank, Keywords, OpenData, spread
 from tensorbandits.sim.compare import Comparison, Run
-from tests.test_benchmarks import run
+from tests.benchmarks.test_benchmarks import run
 
 
 def logit(rates):

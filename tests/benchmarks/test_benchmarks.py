@@ -7,21 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import (
-    against,
-    application,
-    calibration,
-    change,
-    deciding,
-    evaluation,
-    feedback,
-    kinds,
-    regret,
-    stuck,
-    studies,
-)
 from benchmarks.__main__ import main
-from benchmarks.claims import Claim
+from benchmarks.library import against, application, calibration, change, deciding, evaluation, feedback, kinds, studies
+from benchmarks.library.claims import Claim
+from benchmarks.paper import regret, stuck
 from benchmarks.store import Options, Store
 from benchmarks.timing import median_interval
 from tensorbandits.policies.registry import records
@@ -172,7 +161,7 @@ def test_a_round_is_judged_by_the_interval_of_the_ratio_to_the_other_commit():
         (1.2 + 0 * noise, "does not hold here"),
         (1.1 * noise, "not decided"),
     ):
-        line = against._line(case, {"before": before.tolist(), "now": (ratios * before).tolist()})
+        line = against.compared_line(case, {"before": before.tolist(), "now": (ratios * before).tolist()})
         assert line["verdict"] == verdict
 
 
@@ -186,7 +175,7 @@ def test_studies_are_judged_by_what_their_logs_were_made_of():
             ["Low rank is worth it here", "Main effects suffice", "Main effects suffice", "Nothing to learn was found"],
         )
     ]
-    assert studies._verdicts(found)[1] == [True, False, True, False]
+    assert studies.verdict_rows(found)[1] == [True, False, True, False]
 
 
 def test_lucky_cells_are_best_of_all_unless_they_are_steadied():
@@ -200,10 +189,10 @@ def test_evaluations_are_judged_by_what_holds_and_by_what_any_model_could_gain()
         errors = {"IPS": ips, "SNIPS": ips, "DR": ours, "DR, true means": best}
         return [{name: {"error": error, "held": at < held} for name, error in errors.items()} for at in range(10)]
 
-    assert evaluation._judged("low rank", results(9, 2.0, 1.0, 0.9))[2:] == ["holds", "4.00", "at least 2", "holds"]
-    wrong = evaluation._judged("no structure", results(8, 1.0, 1.05, 1.0))
+    assert evaluation.judged_row("low rank", results(9, 2.0, 1.0, 0.9))[2:] == ["holds", "4.00", "at least 2", "holds"]
+    wrong = evaluation.judged_row("no structure", results(8, 1.0, 1.05, 1.0))
     assert wrong[1:] == ["80.0% and 80.0%", "does not hold here", "0.91", "at least 0.83", "holds"]
-    rare = evaluation._judged("clicks", results(10, 1.1, 1.0, 1.0))
+    rare = evaluation.judged_row("clicks", results(10, 1.1, 1.0, 1.0))
     assert rare[2:] == ["does not hold here", "1.21", "at least 2", "does not hold here; no model could, 1.21 at most"]
 
 
@@ -266,24 +255,26 @@ def test_every_kind_plays_with_rewards_that_it_can_have(name):
 @pytest.mark.parametrize(("shares", "verdict"), [((0.8, 0.92), "holds"), ((0.6, 0.8), "does not hold here")])
 def test_intervals_are_judged_by_the_mean_over_worlds(shares, verdict):
     rest = {"held_of_most_played": 0.9, "held_of_unplayed": None, "width": 1.0}
-    row = calibration._row("gaussian", "uniform", [{"held": share} | rest for share in shares])
+    row = calibration.interval_row("gaussian", "uniform", [{"held": share} | rest for share in shares])
     assert (row[2], row[-1], row[6]) == ("2", verdict, "–")
 
 
-def test_a_look_at_the_posterior_of_a_run_starts_from_its_own_draw_and_from_the_truth():
+@pytest.mark.parametrize(("seed", "right"), [(0, False), (4, True)])  # whether the cell played most is the best one
+def test_a_look_at_the_posterior_of_a_run_starts_from_its_own_draw_and_from_the_truth(seed, right):
     settings = stuck.plan(Options(quick=True))[0] | {
         "p": 5,
         "signal": 2.0,
-        "seed": 0,
+        "seed": seed,
         "rounds": 240,
         "look": 200,
         "draws": 40,
     }
     result = stuck.measure(settings)
     assert result["regret"] > 0
+    assert (result["short"] == 0.0) == right
     best = result["value"] + result["short"]
     for start in stuck.STARTS:  # most of 5 x 5 x 5 cells are known by then
-        assert result[start]["believed"] > 0.5
+        assert (result[start]["believed"] > 0.5) == right
         assert abs(result[start]["best"] - best) < 0.2 * best
 
 

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tensorbandits.cli import application
-from tensorbandits.cli.demo import _POLICIES, _too_short
+from tensorbandits.cli.demo import POLICIES, too_short
 
-NAMES = list(_POLICIES)
+NAMES = list(POLICIES)
 
 
 def invoke(*arguments):
@@ -109,8 +109,8 @@ def test_too_few_rounds_get_one_number_that_suffices_for_every_policy(rounds, tm
     assert ("Tensor elimination" in result.stderr) == (rounds == 5)
     assert "c_0" not in result.stderr
     least = int(re.search(r"give (\d+) or more", result.stderr)[1])
-    assert _too_short(least) == []
-    assert _too_short(least - 1) == ["Matricized ESTR"]
+    assert too_short(least) == []
+    assert too_short(least - 1) == ["Matricized ESTR"]
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])
@@ -141,14 +141,30 @@ def test_the_package_runs_as_a_module():
     assert result.stdout.startswith("tensorbandits ")
 
 
-@pytest.mark.parametrize("missing", ["typer", "matplotlib"])
-def test_a_missing_extra_is_named_with_the_remedy(missing):
+@pytest.mark.parametrize(
+    ("missing", "command"),
+    [
+        ("typer", "demo"),
+        ("matplotlib", "demo"),
+        ("joblib", "simulate"),
+        ("duckdb", "study log.csv --modes a --reward b"),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_remedy(missing, command):
     code = f"import sys; sys.modules['{missing}'] = None; from tensorbandits.cli import main; main()"
-    result = python("-c", code)
+    result = python("-c", code, *command.split())
     assert result.returncode == 2
     assert missing in result.stderr
     assert "pip install 'tensorbandits[experiments]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_commands_of_the_service_need_only_its_own_extra(tmp_path):
+    others = "for name in ('duckdb', 'joblib', 'matplotlib'): sys.modules[name] = None"
+    code = f"import sys\n{others}\nfrom tensorbandits.cli import main; main()"
+    result = python("-c", code, "keys", "add", "boss", "--role", "admin", "--store", f"{tmp_path}/some.db")
+    assert result.returncode == 0, result.stderr
+    assert "made the key" in result.stderr
 
 
 def test_importing_the_package_loads_none_of_the_extra():

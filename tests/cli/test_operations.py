@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tensorbandits.cli import application
-from tensorbandits.service.engine.hosted import Ask, Tell
-from tensorbandits.service.engine.hosts import Hosts
+from tensorbandits.service.engine import loading, orders
+from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import Store
 
@@ -25,20 +25,20 @@ def full(tmp_path_factory):
     """A store with a bandit of 30 decisions, 20 of which are rewarded, and a key."""
     path = tmp_path_factory.mktemp("store") / "events.db"
     with Store.open(path) as store:
-        hosts = Hosts(store, Metrics())
-        hosts.start()
-        host = hosts.create("offers", SETTINGS, None)
-        host.replica.refresh(wait=True)
-        numbers = [hosts.submit(host.ask(Ask({}))).result()["id"] for _ in range(30)]
+        engine = Engine(store, Metrics())
+        engine.start()
+        host = engine.create("offers", SETTINGS, None)
+        host.refresh(wait=True)
+        numbers = [engine.submit(orders.ask(host, host.request({}))).result()["id"] for _ in range(30)]
         for at, number in enumerate(numbers[:20]):
-            hosts.submit(host.tell(Tell(at % 2, number))).result()
-        hosts.stop()
+            engine.submit(orders.tell(host, {"id": number, "reward": at % 2})).result()
+        engine.stop()
     return path
 
 
 def ledger(path):
     with Store.open(path) as store:
-        return Hosts(store, Metrics()).rebuild(store.find("offers")).policy.copy_ledger()
+        return loading.rebuild(store, store.find("offers")).policy.copy_ledger()
 
 
 def test_a_copy_restores_to_the_same(full, tmp_path):
@@ -62,11 +62,11 @@ def test_replay_says_what_events_add_up_to_and_finds_a_wrong_snapshot(full, tmp_
         "offers: 51 events, 30 decisions, 20 rewards that add up to 10, 10 decisions wait",
     )
     with Store.open(tmp_path / "copy.db") as store:
-        row, hosts = store.find("offers"), Hosts(store, Metrics())
-        wrong = hosts.rebuild(row, 45)
+        row = store.find("offers")
+        wrong = loading.rebuild(store, row, 45)
         wrong.policy.tell((0, 0), 1.0)
-        wrong.seq = 51
-        store.put_snapshot(row.id, *wrong.snapshot())
+        wrong.state.seq, wrong.state.chain = 51, store.head(row.id).chain
+        store.put_snapshot(row.id, *loading.pack(wrong))
     code, words = run("replay", "offers", "--store", tmp_path / "copy.db")
     assert code == 1
     assert "said otherwise" in words
@@ -79,6 +79,7 @@ def test_folding_keeps_what_was_learned_and_writes_the_events_first(full, tmp_pa
         "fold", "offers", "--export", tmp_path / "old.parquet", "--before", 41, "--store", tmp_path / "copy.db"
     )
     assert code == 0, words
+    assert (tmp_path / "old.parquet").stat().st_mode & 0o777 == 0o600
     assert pq.read_table(io.BytesIO((tmp_path / "old.parquet").read_bytes()))["seq"].to_pylist() == list(range(1, 42))
     assert ledger(tmp_path / "copy.db") == ledger(full)
     with Store.open(tmp_path / "copy.db") as store:

@@ -158,3 +158,11 @@ def test_tries_over_real_connections_that_break(fake, connect):
         assert fake.rewards == {decision.id: 1.0}
     with pytest.raises(ServerAwayError, match=r"Connect|refused"):
         connect(listening.url, retries=0).bandit("offers").ask(segment="new")
+
+
+def test_a_quarantined_bandit_is_not_asked_again_and_again(client, fake):
+    bandit = client().bandit("offers")
+    fake.troubles.append(error(503, "quarantined", "event 7 of its log cannot be applied", {}))
+    with pytest.raises(ServerAwayError, match=r"one try.*event 7"):
+        bandit.ask(segment="new")
+    assert fake.paths == ["ask"]

@@ -320,6 +320,7 @@ def test_an_export_as_a_file_or_a_frame(client, fake, tmp_path):
     assert bandit.export(str(path), what="events", after=7) == path
     assert fake.seen[-1][1].endswith("/export?what=events&after=7")
     assert path.read_bytes() == file
+    assert path.stat().st_mode & 0o777 == 0o600
     fake.troubles.append(error(404, "unknown_bandit", "there is no bandit 'offers'"))
     with pytest.raises(UnknownBanditError, match="no bandit"):
         bandit.export(tmp_path / "other.parquet")
@@ -375,6 +376,7 @@ def test_the_clients_are_twins(blocking, awaited):
 def test_a_bandit_of_the_service_has_the_interface_of_a_bandit():
     """All but what is for one process only: saving, its policy and space, figures."""
     own = {"save", "load", "state_dict", "from_state_dict", "plot", "timeline", "expire", "waiting", "tell_bandit"}
+    own |= {"policy", "space"}
     missing = {name for name in public(tb.Bandit) if name not in own} - set(public(package.RemoteBandit))
     assert missing == set()
     for name in set(public(tb.Bandit)) & set(public(package.RemoteBandit)):

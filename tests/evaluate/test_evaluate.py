@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tensorbandits as tb
-from benchmarks import evaluation
+from benchmarks.library import evaluation
 from tensorbandits.evaluate.learners import along, replay
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import named

@@ -1,4 +1,4 @@
-"""Write a snapshot of a bandit of the service, as this version keeps it: ``python tests/golden/make_replica.py 1``.
+"""Write a snapshot of a bandit of the service, as this version keeps it: ``python tests/golden/make_replica.py 2``.
 
 Events that were folded are nowhere else, so that such a file must be read for ever. It refuses to replace any.
 """
@@ -7,8 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from tensorbandits.service.engine.replica import Replica
-from tensorbandits.store import Event, New
+import numpy as np
+
+from tensorbandits.bandit import commands as c
+from tensorbandits.service.engine import loading
+from tensorbandits.store import Event
 
 HERE = Path(__file__).parent
 SETTINGS = {
@@ -28,29 +31,28 @@ def main(number):
     path = HERE / f"replica-{number}.safetensors"
     if path.exists():
         raise SystemExit(f"{path} is there already; golden files are never replaced: give another number")
-    replica = Replica.created(Event(1, 1, 0.0, "Created", None, None, {"settings": SETTINGS}))
-    replica.refresh(wait=True)
+    core = loading.step(None, Event(1, 1, 0.0, "Created", None, None, {"settings": SETTINGS}, "a" * 16))
+    core.learner.refresh(wait=True)
 
-    def write(*news):
-        first = replica.seq + 1
-        replica.fold([Event(1, first + at, *_parts(new)) for at, new in enumerate(news)])
+    def do(command, time):
+        for event in core.state.plan(command, time):
+            seq = core.state.seq + 1
+            written = event.time, event.kind, event.decision, None, event.body()
+            loading.step(core, Event(1, seq, *written, f"{seq:016x}"))
 
+    ask = c.Ask((0,), played=(0, 0, 0), propensity=0.5)
     for at in range(6):
-        drawing = replica.draw({"segment": "new"}, None, ({"offer": "a", "channel": "mail"}, 0.5))
-        write(replica.decided(f"order {at}", drawing, time=float(at), active=at != 5, key=None))
-    write(*replica.plan_tell("order 0", 1, amend=False, add=False, time=10.0, key=None))
-    write(*replica.plan_tell("order 2", 1, amend=False, add=False, time=11.0, key=None))
-    write(*replica.plan_cancel("order 3", time=12.0, key=None))
-    write(*replica.plan_told((1, 0, 1), 3, 10, time=13.0, key=None))
-    write(*replica.plan_level("LevelAdded", "offer", "c", time=14.0, key=None))
-    path.write_bytes(replica.snapshot()[1])
-    ledger = replica.policy.ledger
-    said = {"seq": replica.seq, "rounds": ledger.rounds, "total": float(ledger.totals.sum())}
+        drawn = core.current().decide(ask, np.random.default_rng(at))
+        do(c.Decide(drawn, f"order {at}", at != 5), float(at))
+    do(c.Tell("order 0", 1), 10.0)
+    do(c.Tell("order 2", 1), 11.0)
+    do(c.Cancel("order 3"), 12.0)
+    do(c.TellCell((1, 0, 1), 3, 10), 13.0)
+    do(c.AddLevel("offer", "c"), 14.0)
+    path.write_bytes(loading.pack(core)[1])
+    ledger = core.policy.ledger
+    said = {"seq": core.state.seq, "rounds": ledger.rounds, "total": float(ledger.totals.sum())}
     path.with_suffix(".json").write_text(json.dumps(said) + "\n", encoding="utf-8")
-
-
-def _parts(new: New):
-    return new.time, new.kind, new.decision, new.key, new.body
 
 
 if __name__ == "__main__":

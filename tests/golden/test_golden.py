@@ -2,13 +2,18 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.bandit.commands import Tell
 from tensorbandits.policies import registry
+from tensorbandits.service.engine import loading
+from tensorbandits.service.engine.host import Host
+from tensorbandits.store import New, Store
 
 GOLDEN = Path(__file__).parent
 EXPECTED = {
@@ -76,3 +81,30 @@ def test_a_saved_bandit_is_what_it_was_and_goes_on(path):
     decisions = [bandit.ask(segment="old") for _ in range(20)]
     assert all(decision.arm["offer"] != "b" and decision.propensity > 0 for decision in decisions)
     assert {"offer": "c", "channel": "sms"} not in [decision.arm for decision in decisions]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("log-*.db")), ids=lambda path: path.name)
+def test_a_log_of_any_release_folds_to_what_was_known_then_and_goes_on(path, tmp_path):
+    shutil.copy(path, tmp_path / "log.db")
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    with Store.open(tmp_path / "log.db") as store:
+        assert [row.name for row in store.bandits()] == list(expected)
+        for row in store.bandits():
+            said, host = expected[row.name], Host(row, loading.rebuild(store, row))
+            detail = host.detail()
+            assert [host.status(one)["status"] for one in said["ids"]] == said["statuses"]
+            assert {name: detail[name] for name in ("levels", "rules", "settings", "decisions", "waiting", "seq")} == {
+                name: said[name] for name in ("levels", "rules", "settings", "decisions", "waiting", "seq")
+            }
+            ledger = host.core.policy.copy_ledger().state()
+            for name, value in said["ledger"].items():
+                np.testing.assert_allclose(ledger[name], value, rtol=1e-12, err_msg=name)
+            decided = said["ids"][-1]
+            planned = host.core.state.plan(Tell(decided, 1), host.core.state.moment + 1.0)
+            news = [New(event.kind, event.time, event.body(), event.decision) for event in planned]
+            written = store.append(row.id, host.head, news)
+            with host.turn:
+                assert host.follow(written) == 1
+            assert host.status(decided)["status"] == "rewarded"
+            host.core.learner.take_in()
+            assert loading.rebuild(store, row).policy.copy_ledger() == host.core.policy.copy_ledger()

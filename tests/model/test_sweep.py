@@ -89,6 +89,7 @@ def test_a_sweep_is_that_of_the_twin(problem, offset_precision, noisy, variance)
 @given(
     problems(), st.booleans(), st.sampled_from([1.0, 0.6]), st.sampled_from(["tucker", "affine", "affine", "additive"])
 )
+@pytest.mark.medium
 def test_a_chain_is_that_of_the_twin(problem, learn_noise, decay, structure):
     """Gammas, noise variance and offset too, from the same draws; the generator ends where the twin's does."""
     shape, rank, ledger, rng = problem

@@ -53,7 +53,7 @@ def test_too_few_rewards_and_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="max_rank is 0"):
         policy.diagnose(max_rank=0)
     with pytest.raises(ValueError, match="the kind of reward is 'clicks'"):
-        diagnose(policy._ledger, "clicks")
+        diagnose(policy.ledger, "clicks")
 
 
 @pytest.mark.parametrize("name", ["ucb", "elimination", "epoch-greedy", "estr", "ensemble"])

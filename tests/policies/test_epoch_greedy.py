@@ -41,7 +41,7 @@ def test_only_uniform_rounds_feed_the_completion():
     for _ in range(300):
         cell = policy.ask()
         reward = mean[cell] + rng.standard_normal()
-        if note_of(policy, cell):
+        if note_of(policy, cell) > 0:
             uniform.add(cell, reward)
         policy.tell(cell, reward)
     policy.tell((0, 0, 0), 100.0)

@@ -17,6 +17,11 @@ from tensorbandits.tensor.tucker import rotation
 from tests.plain.dense import DenseRidge, inverse, penalty
 
 
+def inside(policy):
+    """What a policy holds beyond its ledger, as it is saved."""
+    return policy.state_dict()["state"]
+
+
 class DenseLowOFUL:
     """LowOFUL as the paper states it: rotated arms, V = diag(lambda) + sum a a^T, solved anew each time."""
 
@@ -300,11 +305,11 @@ def test_rank_auto_explores_for_the_rank_it_finds():
     rng = np.random.default_rng(0)
     X = 10.0 * rng.standard_normal((6, 3)) @ rng.standard_normal((3, 30))
     policy = MatricizedESTR((6, 30), "auto", horizon=2000, c_0=5.0, seed=0)
-    assert policy._target == 5 * (36 - 1)
+    assert inside(policy)["target"] == 5 * (36 - 1)
     play(policy, X, 900)
     rank = policy._stage_2.W.shape[1]
     assert 1 < rank <= 3
-    assert policy._target == 5 * (36 * rank - rank**2)
+    assert inside(policy)["target"] == 5 * (36 * rank - rank**2)
 
 
 @pytest.mark.parametrize("norm", [None, 3.0])
@@ -314,13 +319,13 @@ def test_the_radius_has_the_norm_of_the_recovered_matrix_unless_it_is_given(norm
     policy = MatricizedESTR(
         (5, 4), 1, horizon=100, multiplier=0.3, c_0=1.0, lambda_1=0.4, delta=0.1, noise=0.7, norm=norm, seed=0
     )
-    play(policy, X, policy._target)
+    play(policy, X, inside(policy)["target"])
     recovered = recover(policy.ledger, 1)
     play(policy, X, 15)
     expected = np.linalg.norm(recovered.full()) if norm is None else norm
     assert expected > 1.0
-    assert policy._norm == pytest.approx(expected, rel=1e-9)
-    k, left_over = (5 + 4) * 1 - 1, 100 - policy._target
+    assert inside(policy)["norm"] == pytest.approx(expected, rel=1e-9)
+    k, left_over = (5 + 4) * 1 - 1, 100 - inside(policy)["target"]
     dense = DenseLowOFUL(*recovered.factors, 0.4, left_over / (k * math.log(1 + left_over / 0.4)))
     dense.counts += policy.ledger.dense()[0].ravel()
     spread = 0.7 * math.sqrt(dense.solve()[2] + math.log(1 / 0.1**2))
@@ -330,7 +335,7 @@ def test_the_radius_has_the_norm_of_the_recovered_matrix_unless_it_is_given(norm
 def test_paper_values():
     policy = MatricizedESTR.paper((5, 5), 2, horizon=500, c_0=0.3)
     assert (policy.multiplier, policy.noise, policy.lambda_1, policy.delta, policy.c_0) == (1.0, 1.0, 0.1, 0.2, 0.3)
-    assert policy._target == math.ceil(0.3 * (2 * 10 - 4))
+    assert inside(policy)["target"] == math.ceil(0.3 * (2 * 10 - 4))
 
 
 @pytest.mark.parametrize(

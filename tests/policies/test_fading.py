@@ -67,7 +67,7 @@ def test_the_ladder_keeps_stepping_while_the_past_fades() -> None:
 
 def test_notes_that_no_decision_has_are_refused_before_anything_is_learned() -> None:
     policy = tb.TensorEpochGreedy((3, 4), 1, seed=0)
-    for note in ("1", -1.0, 0.5, float("nan"), float("inf"), [1]):
+    for note in ("1", -1.5, 0.5, float("nan"), float("inf"), [1]):
         with pytest.raises(ValueError, match=r"the note is .*; give the one of the decision"):
             policy.tell((0, 0), 1.0, note)
     assert policy.ledger.rounds == policy.explored.rounds == 0

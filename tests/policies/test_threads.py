@@ -27,13 +27,13 @@ class _GrowsFirst(Turns):
         with super().still():
             yield
 
-    def submit(self, change, *arguments):  # type: ignore[no-untyped-def]
+    def submit(self, change, *arguments, check=None):  # type: ignore[no-untyped-def]
         self._come_first()
-        super().submit(change, *arguments)
+        super().submit(change, *arguments, check=check)
 
 
 def _overtaken(policy: tb.Policy) -> tb.Policy:
-    turns = _GrowsFirst(policy.learns)
+    turns = _GrowsFirst(policy.traits.learns_apart)
     policy._turns = turns
     turns.policy = policy
     return policy
@@ -60,7 +60,7 @@ def test_answers_fit_the_levels_there_are_when_asked(policy: tb.Policy) -> None:
     assert policy.shape == (3, 6, 2)
     assert cell[1:] in [(0, 1), (3, 1)]
     assert all(cell[1:] in [(0, 1), (3, 1)] for cell in _overtaken(policy).ask_many(3, allowed=allowed))
-    if isinstance(policy, tb.ApproximateThompsonSampling):
+    if policy.traits.samples:
         assert 0.0 <= _overtaken(policy).propensity(cell, allowed=allowed) <= 1.0
 
 

@@ -9,6 +9,7 @@ import httpx
 import uvicorn
 
 from tensorbandits.service.http.app import create_app
+from tensorbandits.service.run import server_options
 from tensorbandits.service.settings import Settings
 
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}
@@ -23,8 +24,9 @@ class Service:
         self.headers = {}
 
     def __enter__(self):
-        self.app = create_app(Settings.read({}, store=self.store, **self._settings))
-        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="on")
+        settings = Settings.read({}, store=self.store, **self._settings)
+        self.app = create_app(settings)
+        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, lifespan="on", **server_options(settings))
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
@@ -41,9 +43,9 @@ class Service:
         self._thread.join()
 
     @property
-    def hosts(self):
-        """The bandits of the process."""
-        return self.app.state.serving.hosts
+    def engine(self):
+        """The bandits of the process, and the threads that write and learn."""
+        return self.app.state.serving.engine
 
     def restarted(self):
         """Return another service of the same store, not yet started."""
@@ -126,12 +128,18 @@ class Served:
 
     def ledger(self):
         """Return what the process has learned, as plain data: rewards of each cell, and their number and sum."""
-        return ledger(self.service.hosts.find(self.name).replica)
+        return ledger(self.core)
+
+    @property
+    def core(self):
+        """The core of the bandit in the process that serves it."""
+        return self.service.engine.find(self.name).core
 
 
-def ledger(replica):
-    """Return the ledger of a replica as plain data, in the order of its cells."""
-    state = replica.policy.copy_ledger().state()
+def ledger(core):
+    """Return the ledger of a bandit as plain data, in the order of its cells."""
+    with core.learner.still():
+        state = core.policy.copy_ledger().state()
     return {name: getattr(value, "tolist", lambda value=value: value)() for name, value in state.items()}
 
 

@@ -82,7 +82,7 @@ def test_many_at_once(bandit):
     ]  # fmt: skip
     assert "no label is given for 'segment', 'channel'" in results[6]["error"]["message"]
     assert (bandit.detail()["rewards"], bandit.detail()["waiting"]) == (2, 18)
-    assert bandit.refused("/ask-many", {"requests": [{}] * 1001}, 422, "invalid").startswith("requests is ")
+    assert bandit.refused("/ask-many", {"requests": [{}] * 1001}, 422, "invalid").startswith("requests has more")
     wrong = [{"context": {"segment": "new"}}, {"context": {"segment": "x"}}]
     assert "'x'" in bandit.refused("/ask-many", {"requests": wrong}, 422, "invalid")
     assert bandit.detail()["decisions"] == 20

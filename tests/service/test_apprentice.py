@@ -42,6 +42,7 @@ def test_asks_say_what_is_played(bandit):
     bandit.refused("/ask", context | {"played": {"offer": "b"}}, 422, "invalid")
     bandit.refused("/ask", context | {"played": played | {"offer": "z"}}, 422, "invalid")
     bandit.refused("/ask", context | {"played": played, "propensity": 0}, 422, "invalid")
+    bandit.refused("/ask", context | {"played": played, "propensity": 5e-324}, 422, "invalid")
     bandit.refused("/ask", context | {"played": played, "propensity": 1.5}, 422, "invalid")
     bandit.refused("/ask-many", {"requests": [context | {"played": played}, context]}, 422, "invalid")
     assert bandit.detail()["decisions"] == 2
@@ -71,8 +72,8 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
         pairs = zip(decisions, rewards, strict=True)
         told = bandit.post("/tell-many", {"rewards": [{"id": one["id"], "reward": reward} for one, reward in pairs]})
         assert all(one["changed"] for one in told["results"])
-        until(lambda: not bandit.service.hosts.find(bandit.name).replica.stale)
-    seen = bandit.service.hosts.find(bandit.name).replica.apprentice
+        until(lambda: not bandit.core.learner.stale)
+    seen = bandit.core.state.apprentice
     assert seen.count == 600
     assert seen.earned.mean == pytest.approx(np.mean(earned))
     # Three half-widths of intervals of 95 % are almost six standard errors.
@@ -106,7 +107,7 @@ def test_rewards_of_an_apprentice_that_change(service):
         bandit.tell(one, 1)
     bandit.tell(ids[0], 4, amend=True)
     bandit.post("/cancel", {"id": ids[3]})
-    seen = service.hosts.find(bandit.name).replica.apprentice
+    seen = bandit.core.state.apprentice
     assert (seen.count, seen.earned.mean) == (3, 2)
 
 

@@ -4,12 +4,13 @@ import datetime
 import io
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tensorbandits.service.http import export
-from tests.service.served import MODES
+from tests.service.served import MODES, Service
 
 ROWS = {"segment": ["new", "new", "old"], "offer": ["a", "b", "a"], "channel": ["sms", "sms", "mail"]}
 
@@ -69,11 +70,11 @@ def test_decisions_with_what_became_of_them(bandit):
 
 
 def test_an_export_is_sent_while_it_is_made(service, bandit, monkeypatch):
-    monkeypatch.setattr(export, "_PAGE", 10)
+    monkeypatch.setattr(export, "PAGE", 10)
     ids = [one["id"] for one in bandit.post("/ask-many", {"requests": [{"context": {"segment": "new"}}] * 60})[
         "decisions"
     ]]  # fmt: skip
-    pieces = export.decisions(service.hosts.store, service.hosts.find(bandit.name))
+    pieces = export.decisions(service.engine.store, service.engine.find(bandit.name))
     first = next(pieces)
     bandit.ask()  # which the file, begun before, does not have
     assert len(list(pieces)) >= 6
@@ -195,3 +196,73 @@ def test_other_wrong_imports(bandit):
         assert answer.status_code == 422, (params, answer.text)
     assert bandit.send("POST", "/import", content=content).status_code == 422
     assert bandit.detail()["seq"] == 1
+
+
+def packed(rows, together=500_000, **values):
+    """A Parquet file of many rows that are all the same, and so of few bytes."""
+    columns = {name: pa.DictionaryArray.from_arrays(pa.repeat(0, together), [value]) for name, value in values.items()}
+    piece, file = pa.table(columns), io.BytesIO()
+    with pq.ParquetWriter(file, piece.schema, store_schema=False) as writer:
+        for _ in range(rows // together):
+            writer.write_table(piece)
+    return file.getvalue()
+
+
+def test_a_small_file_of_too_many_rows_is_refused_before_it_is_read(bandit):
+    content = packed(20_000_000, segment="new", offer="a", channel="sms", click=1)
+    assert len(content) < 2**20
+    pool = pa.default_memory_pool()
+    held, most = pool.bytes_allocated(), pool.max_memory()
+    message = imported(bandit, content, 413)
+    assert "20,000,000 rows" in message
+    assert "at most 5,000,000" in message
+    assert pool.bytes_allocated() <= held + 16 * 2**20
+    assert pool.max_memory() < most + 50 * 2**20
+    assert bandit.detail()["seq"] == 1
+
+
+def test_a_small_file_of_long_text_is_refused_before_it_is_written_out(bandit):
+    content = packed(500_000, segment="new" * 100_000, offer="a", channel="sms", click=1)
+    assert len(content) < 2**20
+    pool = pa.default_memory_pool()
+    held, most = pool.bytes_allocated(), pool.max_memory()
+    assert "more than 1,024 MiB" in imported(bandit, content, 413)
+    assert pool.bytes_allocated() <= held + 16 * 2**20
+    assert pool.max_memory() < most + 200 * 2**20
+
+
+def test_columns_that_are_not_needed_are_not_read(bandit):
+    content = packed(100_000, 100_000, segment="new", offer="a", channel="sms", click=1, more="x" * 100_000)
+    assert imported(bandit, content)["rows"] == 100_000
+    lines = "segment,more,offer,channel,click\n" + "new,x,a,sms,1\n" * 3
+    assert imported(bandit, lines.encode())["rows"] == 3
+
+
+def test_rows_are_limited_by_the_setting(tmp_path):
+    with Service(tmp_path / "own.db", import_rows=1_000) as service:
+        bandit = service.create(modes=MODES, reward="bernoulli")
+        for rows, status in ((1_000, 200), (1_001, 413)):
+            lines = "segment,offer,channel,click\n" + "new,a,sms,1\n" * rows
+            imported(bandit, lines.encode(), status)
+            imported(bandit, packed(rows, rows, segment="new", offer="a", channel="sms", click=1), status)
+        assert bandit.detail()["rewards"] == 2_000
+
+
+def test_memory_goes_back_after_an_import(bandit):
+    pool = pa.default_memory_pool()
+    held = pool.bytes_allocated()
+    assert imported(bandit, packed(1_000_000, segment="new", offer="a", channel="sms", click=1))["rows"] == 1_000_000
+    assert pool.bytes_allocated() <= held + 16 * 2**20
+
+
+def test_files_larger_than_what_is_kept_in_memory(bandit):
+    rows = 800_000
+    lines = b"segment,offer,channel,click\n" + b"new,a,sms,1\n" * rows
+    assert len(lines) > 9 * 2**20
+    assert imported(bandit, lines)["rewards"] == rows
+    noise = np.random.default_rng(0).normal(size=rows + 800_000)
+    file = parquet(
+        **{name: [labels[0]] * len(noise) for name, labels in MODES.items()}, click=[1] * len(noise), x=noise
+    )
+    assert len(file) > 9 * 2**20
+    assert imported(bandit, file)["rewards"] == len(noise)

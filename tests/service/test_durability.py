@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import durability, telling
-from benchmarks.witnesses import Record, Tally
+from benchmarks.service import durability, telling
+from benchmarks.service.witnesses import Record, Tally
 from tensorbandits.store import Event
 
 
@@ -20,6 +20,7 @@ def test_nothing_is_lost_when_a_server_on_sqlite_is_killed():
     killed("a server on SQLite", "sqlite")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("postgres")
 def test_nothing_is_lost_when_one_of_two_servers_is_killed_and_then_postgresql():
     killed("both", "postgresql", servers=2)
@@ -37,8 +38,8 @@ def decided(seq, number="d1", key="k1"):
     return Event(1, seq, 0.0, "Decided", number, key, {"cell": [0, 1, 2]})
 
 
-def rewarded(seq, reward, kind="Rewarded"):
-    return Event(1, seq, 0.0, kind, "d1", None, {"reward": reward})
+def rewarded(seq, reward, kind="Rewarded", key=None):
+    return Event(1, seq, 0.0, kind, "d1", key, {"reward": reward})
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,8 @@ def rewarded(seq, reward, kind="Rewarded"):
     [
         ([decided(1), rewarded(2, 1)], None),
         ([decided(1), rewarded(2, 0), rewarded(3, 1, "Amended")], None),
+        ([decided(1), rewarded(2, 1), rewarded(3, 1, "Unchanged", "k2")], None),
+        ([decided(1), rewarded(2, 1), rewarded(3, 0, "Unchanged", "k2")], "d1 was left at 0; it is 1"),
         ([decided(1)], "reward of d1 is None, acknowledged was 1"),
         ([decided(1), rewarded(2, 0)], "reward of d1 is 0, acknowledged was 1"),
         ([decided(1), rewarded(2, 1), rewarded(3, 1)], "d1: Rewarded, but rewarded before: True"),

@@ -18,6 +18,7 @@ from tensorbandits.service.http import errors
 from tensorbandits.service.http.errors import CODES, COMMON, ErrorBody, Problem, explain, responses, short
 from tensorbandits.store.errors import (
     NameTakenError,
+    QuarantinedError,
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -90,13 +91,14 @@ def problem(place, *call, **given):
         (StoreUnavailableError("words"), 503, "unavailable"),
         (StoreReadOnlyError("words"), 503, "unavailable"),
         (StoreFullError("words"), 503, "unavailable"),
+        (QuarantinedError("words"), 503, "quarantined"),
         (Problem("key_reused", "words"), 409, "key_reused"),
     ],
 )
 def test_library_errors_keep_their_words(error, status, code):
     found = explain(error)
     assert (found.status, found.code, found.message) == (status, code, "words")
-    assert ("Retry-After" in found.headers) is (status == 503)
+    assert ("Retry-After" in found.headers) is (code == "unavailable")  # quarantine ends only when somebody mends it
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_notes_belong_to_the_words():
         ({"reward": 1, "name": "bad"}, "the name is bad; give a good one"),
         ({"reward": 1, "items": [{"a": 1}, {"b": "x"}]}, 'items[1].b is "x"; it should be a valid integer'),
         ({"reward": 1, "default": []}, "default is []; it should be a valid number (and 1 more)"),
-        ([1, 2], "the body is [1, 2]; it should be a valid dictionary"),
+        ([1, 2], "the body is [1, 2]; give a JSON object"),
         ({"reward": 1, "count": 0, "role": 3}, "(and 1 more)"),
         ({"reward": "x" * 10_000}, f'reward is "{"x" * 60}.."'),
         ({"reward": {"a": [1] * 1_000}}, "reward is {'a': [1, 1, 1, 1, ...]}"),

@@ -1,8 +1,8 @@
-"""Made-up requests to every route, by callers with every key and none; ``python -m benchmarks.fuzz`` sends more."""
+"""Made-up requests to every route, with every key and none; ``python -m benchmarks.service.fuzz`` sends more."""
 
 import pytest
 
-from benchmarks.fuzz import Report, World, fuzz
+from benchmarks.service.fuzz import Report, World, fuzz
 from tensorbandits.service.http.access import ACCESS
 from tests.service.served import Service
 

@@ -13,7 +13,7 @@ import pytest
 
 from tensorbandits.service import logs
 from tensorbandits.service.http.guard import HEADERS
-from tensorbandits.service.http.limits import Buckets, whose
+from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.metrics import Metrics
 from tests.service.calls import SECRET, placed, served, talk
 
@@ -175,9 +175,9 @@ def test_buckets_refill_and_are_bounded():
     now = 1_000.0
     assert buckets.take("a") == 0.0
     assert all(Buckets(0.0, 1.0).take("a") == 0.0 for _ in range(100))
-    assert whose("fe80::1%eth0") == "fe80::"
-    assert whose("::ffff:10.0.0.1") == "10.0.0.1"
-    assert whose("no:address") == "no:address"
+    assert network_of("fe80::1%eth0") == "fe80::"
+    assert network_of("::ffff:10.0.0.1") == "10.0.0.1"
+    assert network_of("no:address") == "no:address"
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:80", "[::1]:8000", "[::1]", "LOCALHOST"])
@@ -308,7 +308,7 @@ class Stuck(io.StringIO):
 
 
 def test_a_log_that_is_stuck_delays_no_request_and_keeps_the_newest_lines(monkeypatch):
-    monkeypatch.setattr(logs, "_MOST", 100)
+    monkeypatch.setattr(logs, "MOST", 100)
     stream = Stuck()
     logs.configure("info", "json", stream)
     requests = logs.Requests()

@@ -13,17 +13,17 @@ ASK = b'{"context": {"segment": "new"}}'
 def both(monkeypatch, send):
     """Return the answers of the short way and of the long way, and whether the short one was taken."""
     taken = []
-    answer = lane.Lane._answer
+    answer = lane.Lane.answer
 
     async def noted(*given):
         taken.append(given)
         return await answer(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lane.Lane, "_answer", noted)
+        patch.setattr(lane.Lane, "answer", noted)
         short = send()
     with monkeypatch.context() as patch:
-        patch.setattr(lane, "_PATH", re.compile(r"(?!)"))
+        patch.setattr(lane, "PATH", re.compile(r"(?!)"))
         long = send()
     return short, long, bool(taken)
 

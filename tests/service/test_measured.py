@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import load, replicas, soak
+from benchmarks.service import load, replicas, soak
 from benchmarks.store import Options, Store
 
 
@@ -17,6 +17,7 @@ def words(parts):
     return "\n".join(part.markdown() for part in parts)
 
 
+@pytest.mark.slow
 def test_load_compares_decisions_with_a_route_that_does_nothing(tmp_path):
     options = Options(quick=True)
     settings = load.plan(options)[0] | {"slices": 1, "seconds": 0.2}
@@ -41,6 +42,7 @@ def test_a_soak_plays_all_rounds_and_a_killed_server_knows_them_again(tmp_path):
     assert "memory, MB" in words(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("postgres")
 def test_replicas_that_were_fed_halves_of_the_traffic_know_the_same(tmp_path):
     options = Options(quick=True)

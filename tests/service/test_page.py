@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sqlite3
 
 import httpx
 import pytest
@@ -454,3 +455,20 @@ def test_scripts_insert_text_only():
             assert never not in words, f"{path.name} has {never}"
         for address in re.findall(r"https?://[^\s\"'`]+", words):
             assert address == "http://www.w3.org/2000/svg"
+
+
+def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
+    place = tmp_path / "store.db"
+    with Service(place) as service:
+        feed(service.create("hurt", reward="bernoulli"), 20, 20)
+        feed(service.create("sound", reward="bernoulli"), 20, 20)
+    with sqlite3.connect(place) as damaged:
+        damaged.execute("DELETE FROM snapshots")
+        damaged.execute("DELETE FROM events WHERE seq = 9 AND bandit = (SELECT id FROM bandits WHERE name = 'hurt')")
+    with Service(place) as service:
+        page = visit(service.url)
+        page.open()
+        cards = {name: page.tab.locator(".card.bandit", has_text=name) for name in ("hurt", "sound")}
+        cards["hurt"].get_by_text("quarantined", exact=True).wait_for()
+        assert "event 9" in cards["hurt"].inner_text()
+        assert "quarantined" not in cards["sound"].inner_text()

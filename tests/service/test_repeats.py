@@ -31,8 +31,9 @@ def test_asks(bandit):
     assert bandit.detail()["decisions"] == 2
     bandit.tell("mine", 1)
     assert bandit.ask(id="mine") == other
-    assert "context" in bandit.refused("/ask", {"context": {"segment": "old"}}, 409, "key_reused", key="one")
-    bandit.refused("/ask", {"context": {"segment": "old"}, "id": "mine"}, 409, "key_reused")
+    other = {"context": {"segment": "old"}}
+    assert "the key 'one' was used for another request" in bandit.refused("/ask", other, 409, "key_reused", key="one")
+    assert "the id 'mine' was used for another" in bandit.refused("/ask", other | {"id": "mine"}, 409, "key_reused")
     bandit.refused("/ask", {"context": {"segment": "new"}, "id": "another"}, 409, "key_reused", key="one")
     assert bandit.detail()["decisions"] == 2
 
@@ -182,3 +183,13 @@ def test_keys_that_are_none(bandit):
         answer = bandit.send("POST", "/ask", key=key, json={"context": {"segment": "new"}})
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid"), key
     assert bandit.ask(key="x" * 200) == bandit.ask(key="x" * 200)
+
+
+@pytest.mark.parametrize("by", ["key", "id"])
+def test_a_decision_is_repeated_though_it_could_not_be_made_any_more(service, by):
+    bandit = service.create()
+    body = {"context": {"segment": "new"}} | ({"id": "mine"} if by == "id" else {})
+    first = bandit.post("/ask", body, key="k" if by == "key" else None)
+    assert bandit.send("PATCH", json={"apprentice": True}).status_code == 200
+    assert bandit.send("POST", "/ask", json={"context": {"segment": "new"}}).status_code == 422
+    assert bandit.post("/ask", body, key="k" if by == "key" else None) == first

@@ -6,9 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tensorbandits.service.engine import hosts
-from tensorbandits.service.engine.hosted import Ask
-from tensorbandits.service.engine.replica import NotLearnedError, Replica
+from tensorbandits.service.engine import engine, orders
 from tests.service.served import MODES, Service, until
 
 ARM = {"arm": {"offer": "b", "channel": "sms"}, "context": {"segment": "old"}}
@@ -22,7 +20,7 @@ def two(place):
 
 
 def seq(bandit):
-    return bandit.service.hosts.find(bandit.name).replica.seq
+    return bandit.service.engine.find(bandit.name).seq
 
 
 def agree(first, second):
@@ -36,11 +34,11 @@ def agree(first, second):
 @contextlib.contextmanager
 def deaf(service, monkeypatch):
     """Let a service not hear of what others write, until it writes itself."""
-    silence = threading.Event()
+    silence, store = threading.Event(), service.engine.store
     with monkeypatch.context() as patch:
-        patch.setattr(service.hosts.store, "wait", lambda seconds: silence.wait(0.05))
+        patch.setattr(store, "wait", lambda seconds: silence.wait(0.05))
         with monkeypatch.context() as inner:
-            inner.setattr(service.hosts, "_catch_up_all", lambda: None)
+            inner.setattr(store, "heads", lambda: {host.id: 0 for host in service.engine.all()})
             yield
 
 
@@ -78,7 +76,7 @@ def test_each_folds_what_the_other_wrote(two):
 
 
 def test_a_window_ends_once_whoever_notices(two, monkeypatch):
-    monkeypatch.setattr(hosts, "_TICK", 0.02)
+    monkeypatch.setattr(engine, "TICK", 0.02)
     one, other = two
     here, there = one.create("offers", reward="bernoulli", window=2, default=0), other.bandit("offers")
     ids = [(here, there)[at % 2].ask()["id"] for at in range(20)]
@@ -121,13 +119,12 @@ def test_bandits_rules_and_levels_are_seen_by_the_other(two):
 def test_a_bandit_that_another_has_deleted(two, monkeypatch):
     one, other = two
     here, bystander = one.create("gone"), one.create("stays")
-    until(lambda: {host.name for host in other.hosts.all()} == {"gone", "stays"})
+    until(lambda: {host.name for host in other.engine.all()} == {"gone", "stays"})
     there = other.bandit("gone")
     decision = here.ask()
     with deaf(one, monkeypatch):
         assert there.send("DELETE").status_code == 204
-        batch = [here.service.hosts.known("gone").ask(_request()), one.hosts.known("stays").ask(_request())]
-        futures = _together(one, batch)
+        futures = _asked(one, "gone", "stays")
         assert futures[1].result(60)["arm"]  # one bandit's end is no other's
         with pytest.raises(LookupError):
             futures[0].result(60)
@@ -149,13 +146,8 @@ def test_one_that_slept_while_the_log_was_folded(two, monkeypatch):
         assert there.post("/fold") == {"folded": count, "base": count}
         there.ask()
         assert bystander.ask()["id"]
-        with monkeypatch.context() as patch:
-            patch.setattr(Replica, "refresh", lambda self, *, wait=False: False)  # on a busy machine it may be sooner
-            batch = [one.hosts.known("offers").ask(_request()), one.hosts.known("bystander").ask(_request())]
-            futures = _together(one, batch)
-            assert futures[1].result(60)["arm"]
-            with pytest.raises(NotLearnedError):  # of the level that came; the route learns it and asks again
-                futures[0].result(60)
+        futures = _asked(one, "offers", "bystander")
+        assert [future.result(60)["context"] for future in futures] == [{"segment": "new"}] * 2
         assert here.ask(allowed={"offer": ["d"]})["arm"]["offer"] == "d"
         assert bystander.ask()["id"]
     agree(here, there)
@@ -167,7 +159,7 @@ def test_one_that_slept_while_the_log_was_folded(two, monkeypatch):
 
 
 def test_a_draw_of_before_a_level_came(two, monkeypatch):
-    """What was drawn before a level was added elsewhere is drawn again, which needs new draws first."""
+    """What was drawn before a level was added elsewhere is drawn again, from the draws there are."""
     one, other = two
     here, there = one.create("offers"), other.bandit("offers")
     here.ask()
@@ -183,12 +175,8 @@ def test_a_draw_of_before_a_level_came(two, monkeypatch):
     agree(here, there)
 
 
-def _request():
-    return Ask({"segment": "new"})
-
-
-def _together(service, orders):
-    """Have orders written in one transaction."""
-    writer = service.hosts._writer
-    with writer._store.turn([]):  # nobody else writes meanwhile
-        return [service.hosts.submit(order) for order in orders]
+def _asked(service, *names):
+    """Ask several bandits at once, and return the futures of their answers."""
+    hosts = [service.engine.known(name) for name in names]
+    asked = [orders.ask(host, host.request({"segment": "new"})) for host in hosts]
+    return [service.engine.submit(order) for order in asked]

@@ -44,14 +44,14 @@ def live(bandit):
 
 def state(bandit, ids):
     """Return all that can be known of a bandit."""
-    replica = bandit.service.hosts.find(bandit.name).replica
+    host = bandit.service.engine.find(bandit.name)
     return {
         "detail": bandit.detail(),
         "ledger": bandit.ledger(),
         "decisions": [bandit.look_up(one) for one in ids],
-        "history": pa.table(replica.history()).to_pydict(),
-        "oldest": replica.oldest(100),
-        "apprentice": {name: str(value) for name, value in replica.apprentice.state().items()},
+        "history": pa.table(host.core.history()).to_pydict(),
+        "oldest": host.oldest(100),
+        "apprentice": {name: str(value) for name, value in host.core.state.apprentice.state().items()},
     }
 
 

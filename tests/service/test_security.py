@@ -245,7 +245,7 @@ def test_a_key_that_another_process_made_a_moment_ago_is_found(store, keys, cloc
 def test_malformed_keys_are_refused_without_hashing(store, keys, token, monkeypatch):
     added(store)
     keys.read()
-    monkeypatch.setattr(keys, "_verify", None)
+    monkeypatch.setattr(keys, "verify", None)
     assert granted(keys, token).code == "unauthorized"
 
 
@@ -253,9 +253,9 @@ def test_wrong_keys_are_refused_and_hashed_once(store, keys, monkeypatch):
     id, token = added(store)
     keys.read()
     verified = []
-    real = keyring._HASHER.verify
+    real = keyring.HASHER.verify
     monkeypatch.setattr(
-        keyring, "_HASHER", type("Counted", (), {"verify": lambda self, *of: verified.append(1) or real(*of)})()
+        keyring, "HASHER", type("Counted", (), {"verify": lambda self, *of: verified.append(1) or real(*of)})()
     )
     wrong = token[:-1] + (b"a" if token[-1:] != b"a" else b"b")
     problems = [granted(keys, wrong) for _ in range(3)]
@@ -272,8 +272,8 @@ def test_many_requests_with_one_new_key_hash_it_once(store, keys, monkeypatch):
     _, token = added(store)
     keys.read()
     verified = []
-    real = keys._verify
-    monkeypatch.setattr(keys, "_verify", lambda *of: verified.append(1) or real(*of))
+    real = keys.verify
+    monkeypatch.setattr(keys, "verify", lambda *of: verified.append(1) or real(*of))
     assert len({grant.id for grant in granted(keys, *[token] * 50)}) == 1
     assert len(verified) == 1
 
@@ -319,8 +319,8 @@ def test_a_key_whose_hash_was_changed_is_not_taken_from_memory(store, keys):
     id, token = added(store)
     keys.read()
     granted(keys, token)
-    _, grant = keys._rows[id]
-    keys._rows = {id: (make_key("other", "read")[0].hash, grant)}
+    _, grant = keys.entries[id]
+    keys.entries = {id: (make_key("other", "read")[0].hash, grant)}
     assert keys.known(token) is None
     assert granted(keys, token).code == "unauthorized"
 
@@ -363,39 +363,39 @@ def test_a_network_of_ipv6_is_one_caller(store, keys):
 
 
 def test_tables_are_bounded(store, keys, monkeypatch):
-    monkeypatch.setattr(keyring, "_MOST", 3)
+    monkeypatch.setattr(keyring, "MOST", 3)
     tokens = [added(store)[1] for _ in range(5)]
     keys.read()
     for token in tokens:
         granted(keys, token)
-    assert len(keys._good) == 3
+    assert len(keys.good) == 3
     for number in range(10):
         guess(keys, number)
-    assert len(keys._wrong) <= 3
+    assert len(keys.wrong) <= 3
     assert granted(keys, tokens[0]).role == "decide"
 
 
 def test_too_many_new_keys_at_once_are_refused(store, keys, monkeypatch):
-    monkeypatch.setattr(keyring, "_WAITING", 2)
+    monkeypatch.setattr(keyring, "WAITING", 2)
     tokens = [added(store)[1] for _ in range(4)]
     keys.read()
     found = granted(keys, *tokens)
     assert [getattr(one, "code", "fine") for one in found] == ["fine", "fine", "too_many", "too_many"]
-    assert not keys._pending
+    assert not keys.pending
 
 
 def test_verifying_does_not_block_the_loop(store, keys, monkeypatch):
     _, token = added(store)
     keys.read()
     entered, release = threading.Event(), threading.Event()
-    real = keys._verify
+    real = keys.verify
 
     def slow(*of):
         entered.set()
         assert release.wait(60)
         return real(*of)
 
-    monkeypatch.setattr(keys, "_verify", slow)
+    monkeypatch.setattr(keys, "verify", slow)
 
     async def both():
         waiting = asyncio.create_task(keys.grant(token, "10.0.0.1"))

@@ -1,11 +1,11 @@
 """Windows and defaults, rewards that come late, and clocks that jump."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 
-from tensorbandits.service.engine import hosted, hosts
+from tensorbandits.service.engine import engine
+from tensorbandits.service.engine.loading import StoreClock
 from tensorbandits.store import Store
 from tests.service.served import Service, until
 
@@ -16,19 +16,14 @@ class Clock:
     def __init__(self):
         self.now = 1_800_000_000.0
 
-    def time(self):
-        return self.now
-
 
 @pytest.fixture(scope="module")
 def clock():
     """A clock for all events of this module; decisions time out at once when it is their time."""
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        fake = SimpleNamespace(time=clock.time, perf_counter=time.perf_counter, monotonic=time.monotonic)
-        patch.setattr(hosted, "time", fake)
-        patch.setattr(hosts, "time", fake)
-        patch.setattr(hosts, "_TICK", 0.02)
+        patch.setattr(StoreClock, "now", lambda self: clock.now)
+        patch.setattr(engine, "TICK", 0.02)
         yield clock
 
 

@@ -1,5 +1,6 @@
 """A store that is full, read-only, held by others or away: clear words, nothing lost, and it works again afterwards."""
 
+import contextlib
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +14,27 @@ ARM = {"arm": {"offer": "a", "channel": "sms"}, "context": {"segment": "new"}}
 
 
 @pytest.fixture
-def service(tmp_path):
+def connections(monkeypatch):
+    """The connections to SQLite that were made since the test began, those of the service."""
+    made, connect = [], sqlite3.dbapi2.connect
+
+    def noted(*given, **more):
+        made.append(connect(*given, **more))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", noted)
+    return made
+
+
+def set_all(connections, pragma):
+    """Set something on all connections that are still open."""
+    for connection in connections:
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+@pytest.fixture
+def service(tmp_path, connections):
     with Service(tmp_path / "own.db") as service:
         yield service
 
@@ -24,11 +45,6 @@ def refused(answer):
     assert answer.json()["error"]["code"] == "unavailable"
     assert int(answer.headers["retry-after"]) >= 1
     return answer.json()["error"]["message"]
-
-
-def writer(service):
-    """Return the connection that the service writes with."""
-    return sqlite._driver(service.hosts.store._backend._writer())
 
 
 def every_write(bandit, one):
@@ -72,30 +88,30 @@ def works_again(service, bandit, one, before):
 
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
-def test_a_disk_that_is_full_or_read_only(service, trouble):
+def test_a_disk_that_is_full_or_read_only(service, connections, trouble):
     bandit = service.create("offers")
     one = bandit.ask()["id"]
     bandit.tell(bandit.ask()["id"], 1)
     before = bandit.detail(), bandit.ledger()
-    connection = writer(service)
     if trouble == "full":
-        pages = connection.execute("PRAGMA page_count").fetchone()[0]
-        connection.execute(f"PRAGMA max_page_count = {pages}")
+        with contextlib.closing(sqlite3.connect(service.store)) as other:
+            pages = other.execute("PRAGMA page_count").fetchone()[0]
+        set_all(connections, f"max_page_count = {pages}")
         big = {"rewards": [{**ARM, "reward": at / 7} for at in range(1000)]}
         for _ in range(50):  # until no room is left
             if (answer := bandit.send("POST", "/tell-many", json=big)).status_code != 200:
                 break
         assert "no room is left" in refused(answer)
         before = bandit.detail(), bandit.ledger()
-        told = [event for event in service.hosts.store.events(1) if event.kind == "Told"]
+        told = [event for event in service.engine.store.events(1) if event.kind == "Told"]
         assert before[0]["rewards"] == 1 + len(told)  # of many some may have been written before
     else:
-        connection.execute("PRAGMA query_only = ON")
+        set_all(connections, "query_only = ON")
         for answer in every_write(bandit, one):
             assert "cannot be written" in refused(answer), answer.request.url
     still_reads(bandit, one, before)
-    connection.execute("PRAGMA max_page_count = 1000000")
-    connection.execute("PRAGMA query_only = OFF")
+    set_all(connections, "max_page_count = 1000000")
+    set_all(connections, "query_only = OFF")
     asked = works_again(service, bandit, one, before)
     last = bandit.detail()
     service.__exit__()
@@ -105,13 +121,13 @@ def test_a_disk_that_is_full_or_read_only(service, trouble):
     service.__enter__()  # for the fixture, which ends it
 
 
-def test_a_store_that_another_process_holds(service, monkeypatch):
+def test_a_store_that_another_process_holds(service, connections, monkeypatch):
     monkeypatch.setattr(sqlite, "PATIENCE", 0.2)
     monkeypatch.setattr(backend, "PATIENCE", 0.2)
     bandit = service.create("offers")
     one = bandit.ask()["id"]
     before = bandit.detail(), bandit.ledger()
-    writer(service).execute("PRAGMA busy_timeout = 200")
+    set_all(connections, "busy_timeout = 200")
     with sqlite3.connect(service.store, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         assert "held by another process" in refused(bandit.send("POST", "/ask", json=NEW))

@@ -1,5 +1,6 @@
 """The writer: one transaction for many orders, none of which sees half of another, and nobody left waiting."""
 
+import asyncio
 import itertools
 import threading
 from concurrent.futures import Future
@@ -7,15 +8,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from tensorbandits.service.engine import desk
-from tensorbandits.service.engine.desk import Desk
-from tensorbandits.service.engine.hosted import Ask, Hosted, Tell
-from tensorbandits.service.engine.replica import Replica
-from tensorbandits.service.engine.writer import TOGETHER, Order, Settled, Writer
-from tensorbandits.service.http.errors import KeyReusedError
+from tensorbandits.bandit.commands import Ask
+from tensorbandits.service.engine import gathering, loading, orders
+from tensorbandits.service.engine.engine import Engine
+from tensorbandits.service.engine.errors import KeyReusedError
+from tensorbandits.service.engine.gathering import Gathering
+from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.orders import LookUp, Order
+from tensorbandits.service.engine.writer import TOGETHER, Writer
+from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import New, Store, StoreFullError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
+
+
+def taught(hosted):
+    """The policy of a host, once it has taken in what was written."""
+    with hosted.core.learner.still():
+        return hosted.core.policy
 
 
 @pytest.fixture
@@ -26,11 +36,18 @@ def store(tmp_path):
 
 def host(store, name="offers", settings=SETTINGS):
     row = store.find(name) or store.create(name, [New("Created", 0.0, {"settings": settings})])
-    events = list(store.events(row.id))
-    replica = Replica.created(events[0])
-    replica.fold(events[1:])
-    replica.refresh(wait=True)
-    return Hosted(row, replica)
+    found = Host(row, loading.rebuild(store, row))
+    found.refresh(wait=True)
+    return found
+
+
+def ask(host, key=None, **more):
+    return orders.ask(host, Ask(**more), key, f"ask {more}")
+
+
+def tell(host, reward, number=None, key=None, **more):
+    given = {"id": number, "reward": reward, **more}
+    return orders.tell(host, given, key, f"tell {given}")
 
 
 @pytest.fixture
@@ -45,10 +62,10 @@ class Gate:
 
     def __init__(self, writer, hosted):
         self._open, self._reached = threading.Event(), threading.Event()
-        self.done = writer.submit(Order(hosted, self._plan, lambda events: None, lambda event: None))
+        self.done = writer.submit(Order(hosted, self._plan, lambda order: None))
         assert self._reached.wait(60)
 
-    def _plan(self, turn):
+    def _plan(self, now):
         self._reached.set()
         self._open.wait(60)
         return []
@@ -60,10 +77,10 @@ class Gate:
 
 def test_orders_that_come_together_share_a_transaction(store):
     batches = []
-    writer = Writer(store, lambda orders, seconds: batches.append(len(orders))).start()
+    writer = Writer(store, committed=lambda orders, seconds: batches.append(len(orders))).start()
     hosted = host(store)
     gate = Gate(writer, hosted)
-    asked = [writer.submit(hosted.ask(Ask({}))) for _ in range(20)]
+    asked = [writer.submit(ask(hosted)) for _ in range(20)]
     gate.open()
     ids = [one.result()["id"] for one in asked]
     writer.stop()
@@ -74,13 +91,13 @@ def test_orders_that_come_together_share_a_transaction(store):
 
 def test_many_rewards_that_came_first_do_not_hold_decisions_up(store):
     batches = []
-    writer = Writer(store, lambda orders, seconds: batches.append([order.soon for order in orders])).start()
+    writer = Writer(store, committed=lambda orders, seconds: batches.append([order.soon for order in orders])).start()
     hosted = host(store)
-    ids = [writer.submit(hosted.ask(Ask({}))).result()["id"] for _ in range(2 * TOGETHER + 5)]
+    ids = [writer.submit(ask(hosted)).result()["id"] for _ in range(2 * TOGETHER + 5)]
     batches.clear()
     gate = Gate(writer, hosted)
-    told = [writer.submit(hosted.tell(Tell(1, id=one))) for one in ids]
-    asked = [writer.submit(hosted.ask(Ask({}))) for _ in range(3)]
+    told = [writer.submit(tell(hosted, 1, one)) for one in ids]
+    asked = [writer.submit(ask(hosted)) for _ in range(3)]
     gate.open()
     assert all(one.result()["changed"] for one in told)
     assert len({one.result()["id"] for one in asked}) == 3
@@ -89,18 +106,18 @@ def test_many_rewards_that_came_first_do_not_hold_decisions_up(store):
 
 
 class Loop:
-    """An event loop that goes round when it is told to, and the orders of its desk that were handed over."""
+    """An event loop that goes round when it is told to, and the orders that were gathered and handed over."""
 
     def __init__(self):
         self.soon, self.handed = [], []
-        self.desk = Desk(self.handed.append)
+        self.gathering = Gathering(self.handed.append)
 
     def call_soon(self, call):
         self.soon.append(call)
 
     def enter(self, count):
         for _ in range(count):
-            self.desk.enter(Order(None, None, None, None, waiter=(self, None)))
+            self.gathering.enter(Order(None, None, None, waiter=(self, None)))
 
     def go_round(self, rounds=1):
         for _ in range(rounds):
@@ -117,7 +134,7 @@ class Loop:
         """Have the writer answer what it was handed last; nobody waits."""
         done = Future()
         done.set_result(None)
-        self.desk.wake([(done, None, None)] * len(self.handed[-1]))
+        self.gathering.wake([(done, None, None)] * len(self.handed[-1]))
 
     @property
     def sizes(self):
@@ -145,8 +162,8 @@ def test_while_the_writer_is_at_work_orders_are_gathered():
 
 
 def test_callers_who_ask_again_when_they_are_answered_end_up_in_one_transaction(monkeypatch):
-    monkeypatch.setattr(desk, "_MOMENT", 600.0)
-    monkeypatch.setattr(desk, "_LONGEST", 600.0)
+    monkeypatch.setattr(gathering, "MOMENT", 600.0)
+    monkeypatch.setattr(gathering, "LONGEST", 600.0)
     loop = Loop()
     loop.enter(4)
     loop.go_round()
@@ -163,7 +180,7 @@ def test_callers_who_ask_again_when_they_are_answered_end_up_in_one_transaction(
 def test_callers_who_do_not_come_back_are_not_waited_for_again_and_again(monkeypatch):
     """Two come together, then one, for ever: after each two, another is expected, in vain."""
     ticks = itertools.count()
-    monkeypatch.setattr(desk, "time", SimpleNamespace(perf_counter=lambda: 1e-4 * next(ticks)))
+    monkeypatch.setattr(gathering, "time", SimpleNamespace(perf_counter=lambda: 1e-4 * next(ticks)))
     loop, waited = Loop(), []
     for _ in range(200):
         for count in (2, 1):
@@ -179,15 +196,15 @@ def test_callers_who_do_not_come_back_are_not_waited_for_again_and_again(monkeyp
 
 def test_rewards_of_one_decision_are_taken_one_after_the_other(store, writer):
     hosted = host(store)
-    number = writer.submit(hosted.ask(Ask({}))).result()["id"]
+    number = writer.submit(ask(hosted)).result()["id"]
     gate = Gate(writer, hosted)
-    told = [writer.submit(hosted.tell(Tell(1, number))) for _ in range(5)]
-    other = writer.submit(hosted.tell(Tell(0, number)))
+    told = [writer.submit(tell(hosted, 1, number)) for _ in range(5)]
+    other = writer.submit(tell(hosted, 0, number))
     gate.open()
     assert sum(one.result()["changed"] for one in told) == 1
     with pytest.raises(ValueError, match="has the reward 1 already"):
         other.result()
-    assert hosted.replica.policy.ledger.rounds == 1
+    assert taught(hosted).ledger.rounds == 1
     assert [event.kind for event in store.events(hosted.id)] == ["Created", "Decided", "Rewarded"]
 
 
@@ -195,29 +212,29 @@ def test_a_key_is_carried_out_once_also_twice_in_one_batch(store, writer):
     hosted = host(store)
     gate = Gate(writer, hosted)
     arm = {"offer": "a", "channel": "mail"}
-    told = [writer.submit(hosted.tell(Tell(1, arm=arm), "one")) for _ in range(4)]
-    asked = [writer.submit(hosted.ask(Ask({}), "two")) for _ in range(3)]
-    reused = writer.submit(hosted.ask(Ask({}), "one"))
+    told = [writer.submit(tell(hosted, 1, key="one", arm=arm)) for _ in range(4)]
+    asked = [writer.submit(ask(hosted, "two")) for _ in range(3)]
+    reused = writer.submit(ask(hosted, "one"))
     gate.open()
     assert [one.result()["changed"] for one in told] == [True, False, False, False]
     assert len({one.result()["id"] for one in asked}) == 1
     with pytest.raises(KeyReusedError, match="another request"):
         reused.result()
-    assert hosted.replica.policy.ledger.rounds == 1
+    assert taught(hosted).ledger.rounds == 1
 
 
 def test_a_level_that_is_added_waits_for_what_came_before_and_others_for_it(store, writer):
     hosted = host(store)
     gate = Gate(writer, hosted)
-    before = writer.submit(hosted.ask(Ask({})))
-    added = writer.submit(hosted.level("LevelAdded", {"mode": "offer", "label": "c"}))
+    before = writer.submit(ask(hosted))
+    added = writer.submit(orders.level(hosted, "LevelAdded", {"mode": "offer", "label": "c"}))
     arm = {"offer": "b", "channel": "sms"}
-    after = writer.submit(hosted.tell(Tell(1, arm=arm)))
+    after = writer.submit(tell(hosted, 1, arm=arm))
     gate.open()
     for one in (before, added, after):
         one.result()
     assert [event.kind for event in store.events(hosted.id, after=1)] == ["Decided", "LevelAdded", "Told"]
-    assert hosted.replica.policy.shape == (3, 2)
+    assert taught(hosted).shape == (3, 2)
 
 
 def test_two_writers_on_one_store_agree(store):
@@ -225,8 +242,8 @@ def test_two_writers_on_one_store_agree(store):
 
     def work(hosted, writer):
         for _ in range(30):
-            number = writer.submit(hosted.ask(Ask({}))).result()["id"]
-            writer.submit(hosted.tell(Tell(1, number))).result()
+            number = writer.submit(ask(hosted)).result()["id"]
+            writer.submit(tell(hosted, 1, number)).result()
 
     threads = [threading.Thread(target=work, args=pair) for pair in zip(hosts, writers)]
     for thread in threads:
@@ -235,41 +252,42 @@ def test_two_writers_on_one_store_agree(store):
         thread.join()
     assert [event.seq for event in store.events(hosts[0].id)] == list(range(1, 122))
     for hosted, writer in zip(hosts, writers):
-        writer.submit(hosted.cancel(writer.submit(hosted.ask(Ask({}))).result()["id"])).result()
+        writer.submit(orders.cancel(hosted, writer.submit(ask(hosted)).result()["id"])).result()
         writer.stop()
-    hosts[0].replica.fold(list(store.events(hosts[0].id, after=hosts[0].replica.seq)))
-    assert hosts[0].replica.policy.copy_ledger() == hosts[1].replica.policy.copy_ledger()
-    assert hosts[0].replica.policy.ledger.rounds == 60
+    with hosts[0].turn:
+        hosts[0].catch_up(store)
+    assert taught(hosts[0]).copy_ledger() == taught(hosts[1]).copy_ledger()
+    assert taught(hosts[0]).ledger.rounds == 60
 
 
 def test_a_store_that_fails_loses_nothing_and_is_used_again(store, monkeypatch):
     hosted = host(store)
     writer = Writer(store).start()
-    turn = type(store).turn
+    append = Store.append
 
-    def full(self, bandits):
+    def full(self, *given):
         raise StoreFullError("no room is left on the disk; make room")
 
-    monkeypatch.setattr(Store, "turn", full)
+    monkeypatch.setattr(Store, "append", full)
     with pytest.raises(StoreFullError, match="make room"):
-        writer.submit(hosted.ask(Ask({}, id="mine"))).result()
-    assert hosted.replica.seq == 1
-    monkeypatch.setattr(Store, "turn", turn)
-    assert writer.submit(hosted.ask(Ask({}, id="mine"))).result()["id"] == "mine"
+        writer.submit(ask(hosted, id="mine")).result()
+    assert hosted.seq == 1
+    monkeypatch.setattr(Store, "append", append)
+    assert writer.submit(ask(hosted, id="mine")).result()["id"] == "mine"
     writer.stop()
-    assert hosted.replica.seq == 2
+    assert hosted.seq == 2
 
 
 def test_an_order_that_fails_fails_alone(store, writer):
     hosted = host(store)
 
-    def broken(turn):
+    def broken(now):
         raise RuntimeError("a mistake of ours")
 
     gate = Gate(writer, hosted)
-    wrong = writer.submit(Order(hosted, broken, lambda events: None, lambda event: None))
-    settled = writer.submit(Order(hosted, _settled, lambda events: None, lambda event: None))
-    right = writer.submit(hosted.ask(Ask({})))
+    wrong = writer.submit(Order(hosted, broken, lambda order: None))
+    settled = writer.submit(Order(hosted, _forgotten, lambda order: None, look_up=lambda order, store: "known"))
+    right = writer.submit(ask(hosted))
     gate.open()
     with pytest.raises(RuntimeError, match="of ours"):
         wrong.result()
@@ -277,18 +295,18 @@ def test_an_order_that_fails_fails_alone(store, writer):
     assert right.result()["id"]
 
 
-def _settled(turn):
-    raise Settled("known")
+def _forgotten(now):
+    raise LookUp(LookupError("which the store knows"))
 
 
 def test_what_memory_forgets_within_a_transaction_is_answered_all_the_same(store):
     writer = Writer(store).start()
     hosted = host(store, settings=SETTINGS | {"remember": 2})
-    ids = [writer.submit(hosted.ask(Ask({}))).result()["id"] for _ in range(6)]
+    ids = [writer.submit(ask(hosted)).result()["id"] for _ in range(6)]
     for one in ids[:2]:
-        writer.submit(hosted.tell(Tell(1, id=one))).result()
+        writer.submit(tell(hosted, 1, one)).result()
     gate = Gate(writer, hosted)
-    told = [writer.submit(hosted.tell(Tell(1, id=one))) for one in ids]
+    told = [writer.submit(tell(hosted, 1, one)) for one in ids]
     gate.open()
     found = [one.result() for one in told]
     writer.stop()
@@ -300,16 +318,65 @@ def test_what_memory_forgets_within_a_transaction_is_answered_all_the_same(store
 def test_a_decision_that_memory_has_forgotten_is_looked_up(store):
     row = store.create("short", [New("Created", 0.0, {"settings": {**SETTINGS, "remember": 1}})])
     hosted, writer = host(store, row.name), Writer(store).start()
-    numbers = [writer.submit(hosted.ask(Ask({}, id=f"order {at}"))).result()["id"] for at in range(3)]
+    numbers = [writer.submit(ask(hosted, id=f"order {at}")).result()["id"] for at in range(3)]
     for number in numbers:
-        writer.submit(hosted.tell(Tell(1, number))).result()
-    again = writer.submit(hosted.tell(Tell(1, numbers[0]))).result()
+        writer.submit(tell(hosted, 1, number)).result()
+    again = writer.submit(tell(hosted, 1, numbers[0])).result()
     assert again == {"id": "order 0", "status": "rewarded", "reward": 1.0, "changed": False}
     with pytest.raises(LookupError, match="closed long ago"):
-        writer.submit(hosted.tell(Tell(0, numbers[0], amend=True))).result()
+        writer.submit(tell(hosted, 0, numbers[0], amend=True)).result()
     with pytest.raises(LookupError, match="no decision has the id"):
-        writer.submit(hosted.tell(Tell(0, "order 9"))).result()
-    same = writer.submit(hosted.ask(Ask({}, id="order 0"))).result()
+        writer.submit(tell(hosted, 0, "order 9")).result()
+    same = writer.submit(ask(hosted, id="order 0")).result()
     assert same["id"] == "order 0"
     writer.stop()
-    assert hosted.replica.policy.ledger.rounds == 3
+    assert taught(hosted).ledger.rounds == 3
+
+
+class SlowStore:
+    """A store that writes to one bandit only once it is let."""
+
+    writers = 2
+
+    def __init__(self, store):
+        self._store, self.slow, self.inside, self.let = store, None, threading.Event(), threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def append(self, bandit, head, news):
+        if bandit == self.slow:
+            self.inside.set()
+            assert self.let.wait(60)
+        return self._store.append(bandit, head, news)
+
+
+def test_a_bandit_that_is_written_slowly_holds_up_no_other():
+    """Their orders come from one event loop, and must neither be gathered nor written behind each other."""
+
+    def asked(host):
+        order = orders.ask(host, host.request({}))
+        loop = asyncio.get_running_loop()
+        order.waiter = loop, loop.create_future()
+        engine.writer.enter(order)
+        return order.waiter[1]
+
+    async def ask():
+        slow = asked(hosts[0])
+        await asyncio.to_thread(store.inside.wait, 60)
+        for _ in range(3):
+            assert (await asyncio.wait_for(asked(hosts[1]), 60))["id"]
+        assert not slow.done()
+        store.let.set()
+        assert (await asyncio.wait_for(slow, 60))["id"]
+
+    with Store.open("sqlite://") as opened:
+        store = SlowStore(opened)
+        engine = Engine(store, Metrics())
+        hosts = [engine.create(name, {"modes": {"offer": ["a", "b"]}, "rank": 1}, None) for name in ("one", "two")]
+        for host in hosts:
+            host.refresh(wait=True)
+        engine.writer.start()
+        store.slow = hosts[0].id
+        asyncio.run(ask())
+        engine.writer.stop()

@@ -89,6 +89,7 @@ def test_dask_threads_write_the_same_files_and_lift_the_limit_on_threads(referen
         assert [library["num_threads"] for library in threadpool_info()][: len(before)] == before
 
 
+@pytest.mark.slow
 def test_ray_writes_the_same_files_and_leaves_joblib_as_it_was(reference, ray_cluster, tmp_path):
     import joblib.pool
 
@@ -171,6 +172,7 @@ def test_other_software_on_a_worker_is_refused(backend, request, monkeypatch):
         list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), where(backend, request)))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that Dask lost with it
 @pytest.mark.parametrize("backend", ["local", "dask", "ray"])
 def test_the_death_of_a_worker_is_an_error_and_no_hang(backend, request):
     """Dask tries again on other workers, four in all."""

@@ -53,7 +53,7 @@ def test_digests_are_the_same_in_another_process():
 
 def test_digests_tell_values_apart():
     def make(bonus):
-        return type("Other", (tb.VectorizedUCB,), {"bonus": bonus, "__module__": "somewhere"})
+        return type("Other", (tb.VectorizedUCB,), {"bonus": bonus, "__module__": __name__})
 
     pairs = [
         (1, 1.0),
@@ -85,17 +85,25 @@ def test_comments_and_docstrings_do_not_count_as_code():
 
 def test_a_run_depends_on_what_its_code_imports_and_on_nothing_else():
     names = modules_below()
-    below = ("checks", "ledger", "compiled", "theory", "tensor.gibbs", "tensor._sweep_kernels", "policies.thompson")
-    for name in (*below, "policies.design", "policies.registry", "sim.jobs", "sim.loop", "sim.environment"):
+    below = ("base.checks", "ledger", "base.compiled", "theory", "model.gibbs", "model._sweep_kernels")
+    for name in (
+        *below,
+        "policies.thompson",
+        "policies.design",
+        "policies.registry",
+        "sim.jobs",
+        "sim.loop",
+        "sim.environment",
+    ):
         assert f"tensorbandits.{name}" in names
-    for name in ("report", "evidence", "study", "sim.plots", "sim.compare", "sim.results", "cli.demo", "paper.figure2"):
+    for name in ("report", "study", "sim.plots", "sim.compare", "sim.results", "cli.demo", "paper.figure2"):
         assert f"tensorbandits.{name}" not in names
 
 
 def test_every_file_of_policies_tensors_and_environments_decides_unless_nothing_imports_it():
     """A file that is added there counts by being imported; there is no list to forget it in."""
     root = Path(tb.__file__).parent
-    files = [*(root / "policies").glob("*.py"), *(root / "tensor").glob("*.py")]
+    files = [path for folder in ("policies", "model", "tensor") for path in (root / folder).glob("*.py")]
     names = {f"tensorbandits.{path.parent.name}.{path.stem}" for path in files if path.stem != "__init__"}
     assert names <= set(modules_below())
 
@@ -225,6 +233,38 @@ class Fixed(tb.VectorizedUCB):
         )
         regrets.append(comparison.runs[0].final)
     assert regrets == [160.0, 0.0]
+
+
+def test_code_that_changed_after_it_was_imported_is_taken_for_neither_text(tmp_path, monkeypatch):
+    """What runs is the old text, what would be digested the new one: nothing that is kept so is found again."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    kind = made(tmp_path, monkeypatch, "a constant", 1, "edited")
+    before, file = digest(kind), tmp_path / "edited.py"
+    text = file.read_text()
+    file.write_text(text.replace("SCALE = 1", "SCALE = 200"))
+    between = digest(kind)
+    assert between != before
+    file.write_text(text)
+    os.utime(file, (1, 1))
+    again = made(tmp_path, monkeypatch, "a constant", 200, "edited")
+    assert digest(again) not in (before, between)
+
+
+def test_code_without_a_file_is_refused_with_the_remedy(tmp_path):
+    code = f"""
+import tensorbandits as tb
+
+class Mine(tb.VectorizedUCB):
+    pass
+
+world = lambda seed: tb.TensorEnvironment(tb.paper_tensor(3, seed=seed), seed=seed)
+tb.compare({{"mine": lambda seed: Mine((3, 3, 3), seed=seed)}}, world, horizon=9, folder={str(tmp_path)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "put it into a module" in done.stderr
+    (tmp_path / "script.py").write_text(code)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_mutable_things_that_are_no_constants_do_not_count(tmp_path, monkeypatch):

@@ -119,7 +119,10 @@ def whole():
     return [run.final for run in runs]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+FROM_A_TERMINAL = pytest.param(signal.SIGINT, marks=pytest.mark.slow)  # handled as SIGTERM is
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, FROM_A_TERMINAL, signal.SIGTERM])
 def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, whole, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)
     wait_for(tmp_path, 2)
@@ -160,7 +163,7 @@ def test_workers_do_not_hear_the_signals_of_a_terminal_even_as_they_start(how, t
     assert "Traceback" not in errors
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [FROM_A_TERMINAL, signal.SIGTERM])
 def test_told_to_stop_again_and_again_it_stops_once(how, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)
     wait_for(tmp_path, 1)

@@ -1,6 +1,7 @@
 """Disks that are full or read-only, servers that refuse, addresses that are wrong: a clear error, nothing lost."""
 
 import os
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,7 +10,9 @@ import psycopg
 import pytest
 
 from tensorbandits.store import (
+    DamagedError,
     FoldedError,
+    Head,
     New,
     Store,
     StoreError,
@@ -26,9 +29,7 @@ from tests.store.test_processes import process
 
 
 def append(store, bandit, count=1, body=None):
-    with store.turn([bandit]) as turn:
-        events = turn.events(bandit, 0)
-        turn.append(bandit, len(events) + 1, [New("x", 0.0, body or {})] * count)
+    store.append(bandit, store.head(bandit), [New("x", 0.0, body or {})] * count)
 
 
 def append_for_ever(store, bandit):
@@ -223,5 +224,49 @@ def test_a_fold_between_two_statements_of_a_reader_is_told(tmp_path, monkeypatch
 def test_a_log_that_an_older_copy_replaced_is_noticed(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         bandit = store.create("a", [New("x", 0.0)] * 3).id
-        with store.turn([bandit]) as turn, pytest.raises(StoreError, match="replaced by an older copy: restart"):
-            turn.events(bandit, 7)
+        store.backup(tmp_path / "copy.db")
+        [known] = store.append(bandit, store.head(bandit), [New("x", 0.0)])
+    with Store.open(tmp_path / "copy.db") as store:
+        head = Head(known.seq, known.chain)
+        for use in (lambda: list(store.events(bandit, head)), lambda: store.append(bandit, head, [New("x", 0.0)])):
+            with pytest.raises(DamagedError, match=r"event 4: .* replaced by an older copy; restart all servers"):
+                use()
+        append(store, bandit, body={"other": 1})
+        with pytest.raises(DamagedError, match="event 4: its checksum is not the one that was read before"):
+            list(store.events(bandit, head))
+
+
+def rights(directory):
+    """Return what others may do with the files of a directory."""
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+def test_new_files_are_private_and_old_ones_stay_as_they_are(tmp_path):
+    (tmp_path / "new").mkdir()
+    with Store.open(tmp_path / "new" / "store.db") as store:
+        bandit = store.create("a", [New("Created", 0.0)]).id
+        store.backup(tmp_path / "new" / "copy.db")
+        assert {"store.db", "store.db-wal", "store.db-shm", "copy.db"} <= rights(tmp_path / "new").keys()
+        assert set(rights(tmp_path / "new").values()) == {0o600}
+    (tmp_path / "new" / "store.db").chmod(0o664)
+    with Store.open(tmp_path / "new" / "store.db") as store:
+        append(store, bandit)
+        found = rights(tmp_path / "new")
+        assert [found[name] for name in ("store.db", "store.db-wal", "store.db-shm")] == [0o664] * 3
+
+
+def test_a_backup_of_a_server_is_private(postgres_url, tmp_path):
+    with Store.open(postgres_url) as store:
+        store.create("a", [New("Created", 0.0)])
+        store.backup(tmp_path / "copy.db")
+    assert rights(tmp_path) == {"copy.db": 0o600}
+
+
+def test_a_process_that_was_stopped_as_the_next_in_line_does_not_stop_others(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    with Store.open(tmp_path / "store.db") as store:
+        bandit = store.create("a", [New("Created", 0.0)]).id
+        with open(tmp_path / "store.db-queue", "r+") as queue:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            append(store, bandit)
+        assert store.heads() == {bandit: 2}

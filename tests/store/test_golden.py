@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorbandits.store import FoldedError, New, Store
+from tensorbandits.store import FoldedError, Head, New, Store
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -50,9 +50,10 @@ def holds_what_was_written(store, make):
     assert store.find("gone") is None
     assert [event.kind for event in store.events(folded.id + 1)] == ["Created", "Deleted"]
     assert store.keys() == make.KEYS
-    with store.turn([whole.id]) as turn:
-        assert turn.keyed(whole.id, ["k1", "k2"]).keys() == {"k1", "k2"}
-        turn.append(whole.id, count + 1, [New("Rewarded", 1020.0, {"reward": 1}, "d3")])
+    assert store.keyed(whole.id, ["k1", "k2"]).keys() == {"k1", "k2"}
+    for bandit in (whole.id, folded.id):
+        [added] = store.append(bandit, Head(count), [New("Rewarded", 1020.0, {"reward": 1}, "d3")])
+        assert list(store.events(bandit))[-1] == added
     assert store.create("gone", []).id == folded.id + 2
 
 

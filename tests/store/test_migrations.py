@@ -9,16 +9,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from tensorbandits.store import New, Store, StoreError, migrate, migrations, schema
+from tensorbandits.store import Head, New, RepeatedError, Store, StoreError, migrate, migrations, schema
 from tests.store import workers
 
 STEPS = Path(migrations.__file__).parent
 
-SECOND = """
+NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "2", "1"
+revision, down_revision = "next", "{last}"
 
 
 def upgrade():
@@ -85,15 +85,15 @@ def test_several_start_at_once(url):
 
 @pytest.fixture
 def steps(tmp_path, monkeypatch):
-    """A directory of steps with a second one, which ends as the test says."""
+    """A directory of steps with one more, which ends as the test says."""
     place = tmp_path / "migrations"
 
     def put(then):
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(STEPS, place, ignore=shutil.ignore_patterns("__pycache__"))
-        (place / "versions" / "v2_owners.py").write_text(SECOND.format(then=then))
+        (place / "versions" / "v_next.py").write_text(NEXT.format(then=then, last=schema.REVISION))
 
-    monkeypatch.setattr(migrate, "REVISION", "2")
+    monkeypatch.setattr(migrate, "REVISION", "next")
     monkeypatch.setattr(migrate.migrations, "__file__", str(place / "__init__.py"))
     return put
 
@@ -101,7 +101,7 @@ def steps(tmp_path, monkeypatch):
 def test_an_upgrade_is_all_or_nothing(url, steps, monkeypatch):
     steps("pass")
     with monkeypatch.context() as first:
-        first.setattr(migrate, "REVISION", "1")
+        first.setattr(migrate, "REVISION", schema.REVISION)
         with Store.open(url) as store:
             bandit = store.create("a", [New("Created", 0.0)])
     steps("raise KeyError('lost')")
@@ -111,4 +111,28 @@ def test_an_upgrade_is_all_or_nothing(url, steps, monkeypatch):
     with Store.open(url) as store:
         assert store.bandits() == [bandit]
         with store._backend.engine.connect() as connection:
-            assert migrate.revision(connection) == "2"
+            assert migrate.revision(connection) == "next"
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "store-1.db"
+
+
+def test_several_upgrade_at_once(tmp_path):
+    path = shutil.copy(GOLDEN, tmp_path / "store.db")
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        opened = pool.map(workers.open_and_create, [(str(path), f"bandit {at}") for at in range(6)], chunksize=1)
+    with Store.open(path) as store:
+        assert set(opened) < {row.id for row in store.bandits()}
+        assert all(event.chain is None for event in store.events(1))
+
+
+def test_old_logs_may_hold_a_decision_twice_but_new_ones_may_not(tmp_path):
+    path = shutil.copy(GOLDEN, tmp_path / "store.db")
+    execute(path, "UPDATE events SET decision = 'd1' WHERE bandit = 1 AND kind = 'Decided'")
+    with Store.open(path) as store:
+        head = store.head(1)
+        assert head.chain is None
+        [event] = store.append(1, head, [New("Decided", 0.0, decision="d1")])  # nobody knows which was meant
+        with pytest.raises(RepeatedError, match="the id of a decision, is in the log already"):
+            store.append(1, Head(event.seq, event.chain), [New("Decided", 0.0, decision="d1")])
+        assert [one.chain is None for one in store.events(1)] == [True] * head.seq + [False]

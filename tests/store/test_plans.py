@@ -22,6 +22,8 @@ def asked(store):
     yield "PRIMARY KEY|events_pkey", statements.log, FEW
     yield "PRIMARY KEY|events_pkey", statements.tail, {"bandit": 1, "limit": 10}
     yield "PRIMARY KEY|events_pkey", statements.heads, {}
+    yield "PRIMARY KEY|events_pkey", statements.standing, {"bandit": 1}
+    yield "PRIMARY KEY|events_pkey", statements.chain_at, {"bandit": 1, "seq": 2000}
 
 
 def plan(store, statement, parameters, explain):

@@ -23,12 +23,12 @@ def url(request, tmp_path):
     return request.getfixturevalue("postgres_url")
 
 
-def test_turns_of_processes_leave_no_gap_and_no_duplicate(url):
+def test_writes_of_processes_leave_no_gap_and_no_duplicate(url):
     with Store.open(url) as store:
         bandits = [store.create(name, []).id for name in "abc"]
         tasks = [(url, f"process {at}", bandits, 40) for at in range(3)]
         with SPAWN.Pool(3) as pool:
-            ours = pool.map(workers.append_in_turns, tasks, chunksize=1)
+            ours = pool.map(workers.append_beside_others, tasks, chunksize=1)
         for bandit in bandits:
             events = list(store.events(bandit))
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
@@ -67,40 +67,46 @@ def test_a_killed_writer_loses_nothing_that_was_committed(url):
             events = list(store.events(bandit))
             assert len(events) >= last
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
-            assert len(events) % 2 == 0  # turns are whole
+            assert len(events) % 2 == 0  # appends are whole
 
 
-def test_the_turn_of_a_killed_process_is_free(url):
+@contextlib.contextmanager
+def holding(url):
+    """A process that holds the lock which a write needs, as ours never do for long."""
+    if url.startswith("sqlite"):
+        started = process(workers.hold_the_file, url.removeprefix("sqlite:///"))
+    else:
+        started = process(workers.hold_the_tables, url)
+    with started as (holder, told):
+        assert told.recv() == "mine"
+        yield holder
+
+
+def test_the_lock_of_a_killed_process_is_free(url):
     with Store.open(url) as store:
         bandit = store.create("a", [New("Created", 0.0)]).id
-        with process(workers.hold_a_turn, url, bandit) as (holder, told):
-            assert told.recv() == "mine"
-            assert [event.kind for event in store.events(bandit)] == ["Created"]  # reading does not wait
+        with holding(url) as holder:
             os.kill(holder.pid, signal.SIGKILL)
-            with store.turn([bandit]) as turn:
-                assert [event.kind for event in turn.events(bandit, 0)] == ["Created"]
-                turn.append(bandit, 2, [New("x", 0.0)])
+            append(store, bandit, "k")
 
 
-def test_a_turn_that_is_held_too_long_is_said(url, monkeypatch):
+def test_a_lock_that_is_held_too_long_is_said(url, monkeypatch):
     from tensorbandits.store import postgres, sqlite
 
     monkeypatch.setattr(sqlite, "PATIENCE", 0.2)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "200ms")
     with Store.open(url) as store:
         bandit = store.create("a", [New("Created", 0.0)]).id
-        with process(workers.hold_a_turn, url, bandit) as (_, told):
-            assert told.recv() == "mine"
-            with pytest.raises(StoreUnavailableError, match=r"held.* by another process|another process held"):
-                append(store, bandit, "k")
+        head = store.head(bandit)
+        words = r"held.* by another process|another process held"
+        with holding(url), pytest.raises(StoreUnavailableError, match=words):
+            store.append(bandit, head, [New("x", 0.0)])
         append(store, bandit, "k")
 
 
 def append(store, bandit, key):
     """Append an event with a key."""
-    with store.turn([bandit]) as turn:
-        events = turn.events(bandit, 0)
-        turn.append(bandit, len(events) + 1, [New("x", 0.0, key=key)])
+    store.append(bandit, store.head(bandit), [New("x", 0.0, key=key)])
 
 
 def test_notifications_end_the_waiting_and_polling_is_behind_them(postgres_url, monkeypatch):

@@ -1,10 +1,13 @@
 """What other processes do in tests; they import it."""
 
+import itertools
 import os
 import random
+import sqlite3
 import time
 
-from tensorbandits.store import New, Store
+from tensorbandits.store import Head, New, Store
+from tensorbandits.testing.stores.case import append_at_last
 
 
 def open_and_create(task):
@@ -14,48 +17,65 @@ def open_and_create(task):
         return store.create(name, [New("Created", 0.0)]).id
 
 
-def append_in_turns(task):
-    """Append to some bandits in turns, reading what others appended; return how many events of each were ours."""
+def append_beside_others(task):
+    """Append to some bandits, reading what others were first to append; return how many events of each were ours."""
     url, name, bandits, rounds = task
     ours = dict.fromkeys(bandits, 0)
-    last = dict.fromkeys(bandits, 0)
+    heads = dict.fromkeys(bandits, Head())
     chance = random.Random(name)
     with Store.open(url) as store:
         for number in range(rounds):
-            some = [bandit for bandit in bandits if chance.random() < 0.7] or bandits[:1]
-            with store.turn(some) as turn:
-                for bandit in some:
-                    seen = turn.events(bandit, last[bandit])
-                    assert [event.seq for event in seen] == [last[bandit] + 1 + at for at in range(len(seen))]
-                    count = chance.randrange(1, 4)
-                    news = [New("x", 0.0, {"by": name}, key=f"{name} {number} {at}") for at in range(count)]
-                    turn.append(bandit, last[bandit] + len(seen) + 1, news)
-                    last[bandit] += len(seen) + count
-                    ours[bandit] += count
+            for bandit in bandits:
+                before, count = heads[bandit].seq, chance.randrange(1, 4)
+                news = [New("x", 0.0, {"by": name}, key=f"{name} {number} {at}") for at in range(count)]
+                heads[bandit], read = append_at_last(store, bandit, news, heads[bandit])
+                assert [event.seq for event in read] == list(range(before + 1, heads[bandit].seq - count + 1))
+                ours[bandit] += count
     return ours
 
 
 def append_until_killed(url, bandit, name, told):
-    """Append one event after the other, and tell the number of each as soon as it is committed."""
+    """Append two events after the other, and tell the number of the last as soon as they are committed."""
     store = Store.open(url)
-    last = 0
+    head = Head()
     while True:
-        with store.turn([bandit]) as turn:
-            seen = turn.events(bandit, last)
-            last += len(seen) + 2
-            turn.append(bandit, last - 1, [New("x", 0.0, {"by": name}), New("y", 0.0, {"by": name})])
-        told.send(last)
+        news = [New("x", 0.0, {"by": name}), New("y", 0.0, {"by": name})]
+        head, _ = append_at_last(store, bandit, news, head)
+        told.send(head.seq)
 
 
-def hold_a_turn(url, bandit, told):
-    """Append in a turn that does not end."""
+def write_everything(url, bandit, told):
+    """Write without end in all ways there are, to a bandit and to new ones."""
     store = Store.open(url)
-    with store.turn([bandit]) as turn:
-        seen = turn.events(bandit, 0)
-        turn.append(bandit, len(seen) + 1, [New("never", 0.0)])
-        turn.events(bandit, 0)
-        told.send("mine")
-        time.sleep(600)
+    head, chance = Head(), random.Random(1)
+    told.send("open")
+    for number in itertools.count():
+        large = number % 20 == 0
+        news = [New("x", 0.0, {"text": "x" * (300_000 if large else 10)})] * chance.randrange(1, 5)
+        head, _ = append_at_last(store, bandit, news, head)
+        if number % 5 == 0:
+            store.put_snapshot(bandit, head.seq, bytes(1_000_000 if large else 10))
+            store.fold(bandit, head.seq, b"base")
+            made = store.create(f"new {number}", [New("Created", 0.0)])
+            store.delete(made.id, New("Deleted", 0.0))
+
+
+def hold_the_file(path, told):
+    """Hold the lock of an SQLite file."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    told.send("mine")
+    time.sleep(600)
+
+
+def hold_the_tables(url, told):
+    """Hold the tables of a PostgreSQL database."""
+    import psycopg
+
+    connection = psycopg.connect(url)
+    connection.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
+    told.send("mine")
+    time.sleep(600)
 
 
 def as_nobody(url, told):

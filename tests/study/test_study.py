@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import tensorbandits as tb
 from tensorbandits.cli import application
-from tensorbandits.cli.study import _names, _top
+from tensorbandits.cli.study import names_of, top_of
 from tensorbandits.data import from_log, profile, read_log
 from tensorbandits.policies import registry
 from tensorbandits.policies.registry import find, records
@@ -285,14 +285,14 @@ def test_rows_to_complain_of_are_found_whatever_columns_are_called(reward, tmp_p
 
 
 def test_names_on_the_command_line_may_hold_commas():
-    assert _names('a, "x,y",b,') == ["a", "x,y", "b"]
-    assert _names("") == []
+    assert names_of('a, "x,y",b,') == ["a", "x,y", "b"]
+    assert names_of("") == []
 
 
 def test_levels_to_keep_are_read_from_text():
-    assert _top("time:3h=4") == {"time:3h": 4}
+    assert top_of("time:3h=4") == {"time:3h": 4}
     with pytest.raises(ValueError, match="--top is 'offer'"):
-        _top("offer")
+        top_of("offer")
 
 
 def noise(rows, seed=0, signal=0.0):

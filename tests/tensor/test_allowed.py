@@ -265,6 +265,7 @@ def test_many_levels_and_rules_against_the_full_tensor(rank):
         np.moveaxis(mask, (j, k), (0, 1))[cell[j], cell[k]] = False
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")  # which plain Python notices
 def test_equal_rows_and_numbers_out_of_range():
     factors = (np.ones((4, 2)), np.ones((5, 1)), np.ones((3, 3)))
     allowed = Allowed({0: [1, 2]}, [{0: i, 1: j} for i in range(4) for j in range(5) if (i, j) != (2, 3)])

@@ -1,5 +1,6 @@
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -286,6 +287,7 @@ def test_the_lowest_level_where_levels_make_no_difference_though_qhull_drops_it(
     assert best_index(np.diag([1.0, 0.0, 0.0]), factors, {0: 0}) == (0, 0)
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="counts what was compiled")
 def test_a_tensor_of_any_layout_and_type():
     rng = np.random.default_rng(0)
     core, factors = rng.integers(-9, 9, (2, 3, 2)), [rng.integers(-9, 9, (n, r)) for n, r in ((30, 2), (5, 3), (9, 2))]

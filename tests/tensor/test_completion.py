@@ -51,6 +51,7 @@ def test_second_moment_is_the_u_statistic_over_all_pairs(shape, weighted):
         )
 
 
+@pytest.mark.medium
 def test_error_falls_like_one_over_the_root_of_the_rounds():
     rounds = np.array([10_000, 20_000, 50_000, 100_000])
     errors = np.zeros((6, len(rounds)))
@@ -62,6 +63,7 @@ def test_error_falls_like_one_over_the_root_of_the_rounds():
     assert -0.6 <= slope <= -0.4
 
 
+@pytest.mark.medium
 def test_error_at_the_papers_size():
     means = [paper_tensor(p=15, signal=0.8, seed=seed) for seed in range(10)]
     errors = [relative_error(complete(observe(mean, 50_000, s)[0], 2), mean) for s, mean in enumerate(means)]

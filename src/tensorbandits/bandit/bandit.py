@@ -1,55 +1,59 @@
 """What an application holds: named combinations, decisions with ids, feedback as it comes, all in one file.
 
-A :class:`Bandit` joins a space, a policy, the law that decisions are drawn by, and the book of decisions. Labels become
-cells here, and cells labels. It has two locks: one over the book and the draws, held for microseconds; one for handing
-rewards to the policy in their order, which may wait until the policy has learned. Nobody holds the first while asking
-for the second.
+A :class:`Bandit` owns a state, a learner and the snapshot that decisions are drawn from (its :class:`Core`). Labels
+become cells here, and cells labels. ``docs/explanation/architecture.md`` has the picture.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
-import threading
+import os
 import time
-from collections import deque
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
-from tensorbandits.bandit import beliefs, figures, warm_start
+from tensorbandits.bandit import commands, figures, warm_start
 from tensorbandits.bandit.beliefs import Beliefs
-from tensorbandits.bandit.book import Book, Change, ClosedDecisionError, check_id
+from tensorbandits.bandit.commands import Ask, Command, Drawn
+from tensorbandits.bandit.core import Core, restored_core
 from tensorbandits.bandit.decision import Decision
-from tensorbandits.bandit.law import Drawn, Request, Ring
-from tensorbandits.bandit.shares import Shares
-from tensorbandits.bandit.spans import Span
-from tensorbandits.bandit.telling import Teller
+from tensorbandits.bandit.events import BanditEvent, Decided, Imported, Rewarded
+from tensorbandits.bandit.making import Part, new_state
 from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.base import codec
-from tensorbandits.base.checks import Cell, check_count, check_flag, check_seed, is_finite, nearest
+from tensorbandits.base.checks import check_count, check_flag, check_seed, is_finite
 from tensorbandits.data.log import Missing
-from tensorbandits.policies import registry, saving
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
+from tensorbandits.policies import saving
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
-from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 
 if TYPE_CHECKING:
     from tensorbandits.bandit.checkup import Checkup
 
-Part = tuple[Mapping[str, Label], float]
+Learning = Literal["ask", "thread"]
 
-_VERSION = 3  # of a saved bandit
+_VERSION = 4  # of a saved bandit
 _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
     *("window", "default", "adds", "capacity", "remember", "book", "teller"),
 )
+_NEW = ("timeline", "unmarked", "learning")  # which states of before lack
+_OF_LOGS = (
+    "seq",
+    "chain",
+    "moment",
+    "decisions",
+    "settings",
+    "apprentice",
+    "rewards",
+    "changes",
+)  # of bandits that have one
 _SALT = 0xBA4D17
-_REQUESTS = 1024  # requests of which best arms are kept
 
 
 class Bandit:
@@ -76,6 +80,8 @@ class Bandit:
     capacity, remember : decisions that may wait at once, and closed ones that are kept; they bound the memory, at about
         400 bytes each. Beyond ``capacity`` the oldest is closed as if its window had ended.
     clock : returns the time in seconds.
+    learning : ``"ask"`` learns what was told at the next ``ask``, unless another thread does so; ``"thread"`` learns in
+        a thread of its own, so that no ``ask`` but the first waits for it.
     seed : an int, a ``SeedSequence``, or ``None`` for fresh randomness.
     settings : further arguments of the policy: ``rank``, ``reward``, ...
 
@@ -112,47 +118,47 @@ class Bandit:
         capacity: int = 1_000_000,
         remember: int = 100_000,
         clock: Callable[[], float] = time.time,
+        learning: Learning = "ask",
         seed: int | np.random.SeedSequence | None = None,
         **settings: Any,
     ) -> None:
-        if not isinstance(space, Space):
-            raise TypeError(f"space is {space!r}; give a Space of named modes and levels")
         if not callable(clock):
             raise TypeError(f"clock is {clock!r}; give a function that returns the time in seconds, such as time.time")
-        self.space, self._clock = space, clock
+        self._clock, self.learning = clock, _check_learning(learning)
         checked = check_seed(seed)
-        self.policy = _policy(space, policy, checked, settings)
-        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
-        samples = isinstance(self.policy, ApproximateThompsonSampling)
-        self._ring = Ring(check_count(ring, "ring"))
-        self._shares = Shares.of(space, floors=floors, ceilings=ceilings, baseline=baseline, holdout=holdout)
-        if self._shares.ceilings and not samples:
-            raise ValueError(
-                f"ceilings are given, but {type(self.policy).__name__} draws by itself; use a policy that samples, "
-                "such as 'thompson', or forbid arms"
-            )
-        length = Span.of(window, "window")
-        if default is not None and length is None:
-            raise ValueError(
-                f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'"
-            )
-        told = None if default is None else self.policy.check_reward(default)
-        bounds = {"capacity": capacity, "remember": remember}
-        self._book = Book(
-            window=length, default=told, adds=check_flag(adds, "adds"), timeline=Timeline(len(space.shape)), **bounds
+        state = new_state(
+            *(space, policy),
+            floors=floors,
+            ceilings=ceilings,
+            holdout=holdout,
+            baseline=baseline,
+            window=window,
+            default=default,
+            adds=adds,
+            half_life=half_life,
+            capacity=capacity,
+            remember=remember,
+            seed=checked,
+            time=self._now(),
+            **settings,
         )
-        faded = Span.of(half_life, "half_life", whole=False)
-        self._teller = Teller(self.policy, faded, self._now(), lambda: self._book.settled())
-        self._prepare()
+        self._own(Core(state, check_count(ring, "ring")))
+        self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
 
-    def _prepare(self) -> None:
-        """Start with nothing kept of the space."""
-        self._lock, self._applying = threading.RLock(), threading.Lock()
-        self._changes: deque[Change] = deque()  # that the policy has yet to be told, in order
-        self._requests: dict[Any, Request] = {}
-        self._seen = -1  # the version of the space that the rules below are of
-        self._standing: Allowed | None = None
-        self._sync()
+    def _own(self, core: Core) -> None:
+        """Take a core as one's own."""
+        self._core = core
+        _ALIVE.add(self)
+
+    @property
+    def space(self) -> Space:
+        """The modes, levels and rules."""
+        return self._core.space
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, with what it has learned; for reading, and for learning from what the bandit did not decide."""
+        return self._core.policy
 
     # Decisions.
 
@@ -172,49 +178,49 @@ class Bandit:
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping.
         """
-        levels, shown = self.space.given(context, **labels), check_flag(activate, "activate")
-        chosen = {} if allowed is None else self.space.allowed(allowed)
-        try:
-            return self._decide(levels, chosen, shown, id)
-        except NothingAllowedError:
-            raise ValueError(self._nothing(levels, chosen)) from None
-
-    def _decide(self, levels: Cell, chosen: Mapping[int, Sequence[int]], shown: bool, id: str | None) -> Decision:
+        given, shown = self.space.given(context, **labels), check_flag(activate, "activate")
+        chosen = () if allowed is None else commands.chosen(self.space.allowed(allowed))
         now = self._now()
-        if self._teller.overdue(now):
-            self._apply(now)
-        sampling = self.policy if isinstance(self.policy, ApproximateThompsonSampling) else None
-        fresh = [] if sampling is None else self._ring.fresh(sampling)
-        with self._lock:
-            if id is not None and check_id(id) in self._book:
-                raise ClosedDecisionError(f"a decision has the id {id!r} already; give each its own, or none")
-            request = self._request(levels, chosen)
-            if sampling is not None:
-                self._ring.take(fresh, sampling.shape)
-                if not self._ring.draws:  # a mode has gained levels since
-                    self._ring.take(self._ring.fresh(sampling), sampling.shape)
-                drawn = request.draw(self._ring, self._rng)
-            else:
-                drawn = request.ask(self.policy, self._rng)
-            held = drawn.by == "holdout"
-            number = self._book.open(drawn.cell, drawn.note, time=now, active=shown, held=held, number=id)
-            self._changes.extend(self._book.expire(time=now))
-        self._apply(now)
-        return self._named(number, drawn, now)
+        if self._core.state.fading.due(now):
+            self._do(None)
+        if id is not None:
+            self._core.state.book.refuse_taken(id)
+        self._learn()
+        event = None
+        while event is None:  # but for levels and rules that change just now, once
+            drawn = self._core.current().decide(Ask(given, chosen), self._rng)
+            event = self._entered(drawn, id, shown, now)
+        return self._named(event)
 
-    def _named(self, number: str, drawn: Drawn, time: float) -> Decision:
+    def _entered(self, drawn: Drawn, id: str | None, shown: bool, now: float) -> Decided | None:
+        """Enter a decision and close those whose window has ended; ``None`` if it was drawn by rules of before."""
+        core = self._core
+        with core.lock:
+            state = core.state
+            if drawn.version != state.version:
+                return None
+            number = state.book.ids.issue(state.book) if id is None else id
+            [event] = state.plan(commands.Decide(drawn, number, shown), now)
+            core.apply([event])
+            core.apply(state.plan(commands.Expire(), now))
+        core.learner.take_in()
+        assert isinstance(event, Decided)
+        return event
+
+    def _named(self, event: Decided) -> Decision:
         """Return a decision by its labels."""
-        named = self.space.labels(drawn.cell)
+        named = self.space.labels(event.cell)
         given = {self.space.modes[mode]: named.pop(self.space.modes[mode]) for mode in self.space.context}
-        return Decision(number, named, given, drawn.propensity, drawn.by, type(self.policy).__name__, time)
+        policy = type(self.policy).__name__
+        return Decision(event.id, named, given, event.propensity, event.by, policy, event.time)
 
     def activate(self, decision: str | Decision) -> None:
         """Say that a decision was shown: its window begins now."""
-        self._close(lambda now: self._book.activate(_id(decision), time=now))
+        self._do(commands.Activate(_id(decision)))
 
     def cancel(self, decision: str | Decision) -> None:
         """Say that a decision was not carried out: it takes no reward, and none is told of it."""
-        self._close(lambda now: self._book.cancel(_id(decision)))
+        self._do(commands.Cancel(_id(decision)))
 
     def tell(
         self,
@@ -239,16 +245,13 @@ class Bandit:
             for name, given in (("arm", arm), ("context", context)):
                 if given is not None and not isinstance(given, Mapping):
                     raise TypeError(f"{name} is {given!r}; give labels by mode, such as {{'offer': 'a'}}")
-            cell = self.space.cell(context, **(arm or {}))
-            self._changes.append(Change(cell, None, self.policy.check_reward(reward), None))
-            self._close(lambda now: None)
+            self._do(commands.TellCell(self.space.cell(context, **(arm or {})), reward))
             return
         if amend and add:
             raise ValueError("amend and add are both True; the reward takes the place of the first, or adds to it")
         if context is not None:
             raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
-        number = _id(decision)
-        self._close(lambda now: self._book.tell(number, reward, amend=amend, add=add, check=self.policy.check_reward))
+        self._do(commands.Tell(_id(decision), reward, amend, add))
 
     def tell_log(
         self,
@@ -280,7 +283,7 @@ class Bandit:
         WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
         """
         past = warm_start.past_of_log(self.space, frame, reward, trials, columns, fixed, missing)
-        return self._start(past, fixed, unknown, weight)
+        return self._start(commands.Import(past, fixed, unknown, weight))
 
     def tell_bandit(
         self,
@@ -296,33 +299,36 @@ class Bandit:
         """
         if not isinstance(other, Bandit) or other is self:
             raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
-        with other._applying:
-            other._drain(other._now())
-            past = warm_start.Past(
-                dict(zip(other.space.modes, other.space.levels, strict=True)), other.policy.copy_ledger()
-            )
-        return self._start(past, fixed, unknown, weight)
+        other._do(None)
+        with other._core.learner.still():
+            ledger, levels = other.policy.copy_ledger(), other.space.levels
+        past = warm_start.Past(dict(zip(other.space.modes, levels, strict=True)), ledger)
+        return self._start(commands.Import(past, fixed, unknown, weight))
+
+    def _start(self, command: commands.Import) -> warm_start.WarmStart:
+        [event] = self._do(command)
+        assert isinstance(event, Imported)
+        assert event.start is not None
+        return event.start
 
     def status(self, decision: str | Decision) -> str:
         """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
-        self.expire()
-        with self._lock:
-            return self._book.status(_id(decision))
+        self._do(None)
+        return self._core.state.book[_id(decision)].state
 
     def reward(self, decision: str | Decision) -> float | None:
         """Return the reward of a decision as it is now, the default after its window, or ``None`` if it has none."""
-        self.expire()
-        with self._lock:
-            return self._book.reward(_id(decision))
+        self._do(None)
+        return self._core.state.book[_id(decision)].reward
 
     @property
     def waiting(self) -> int:
         """How many decisions wait for a reward or for being shown."""
-        return len(self._book)
+        return self._core.waiting
 
     def expire(self) -> None:
         """Tell the default of decisions whose window has ended; every other call does so too."""
-        self._close(lambda now: None)
+        self._do(None)
 
     def best(
         self,
@@ -334,13 +340,8 @@ class Bandit:
     ) -> dict[str, Label]:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
         levels = self.space.given(context, **labels)
-        chosen = {} if allowed is None else self.space.allowed(allowed)
-        try:
-            with self._lock:
-                query = self._request(levels, chosen).query
-            named = self.space.labels(self.policy.best(levels, query.allowed))
-        except NothingAllowedError:
-            raise ValueError(self._nothing(levels, chosen)) from None
+        ask = Ask(levels, () if allowed is None else commands.chosen(self.space.allowed(allowed)))
+        named = self.space.labels(self._core.best(ask))
         return {name: label for name, label in named.items() if self.space.position(name) not in self.space.context}
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Checkup:
@@ -349,13 +350,8 @@ class Bandit:
         Rewards of the same cells are compared early and late, at any time between, so that it does not matter how
         traffic has moved. Nothing is changed.
         """
-        from tensorbandits.bandit.checkup import checkup
-
-        now = self._now()
-        with self._applying:
-            self._drain(now)
-            history, ledger = self._teller.past(), self.policy.copy_ledger()
-        return checkup(self.space, ledger, history, getattr(self.policy, "reward", None), max_rank=max_rank, seed=seed)
+        self._do(None)
+        return self._core.diagnose(max_rank=max_rank, seed=seed)
 
     # Seeing what was decided and learned.
 
@@ -373,22 +369,9 @@ class Bandit:
         The best ``arms``, so many, are those of the context whose labels are given, or else of every context. ``level``
         is the probability that a number lies between its two bounds. For policies that sample a low-rank tensor.
         """
-        if not isinstance(self.policy, ModelSampling):
-            raise ValueError(
-                f"{type(self.policy).__name__} believes in no tensor that could be explained; use 'thompson' or "
-                "'ensemble', whose tell_bandit takes over what was learned here"
-            )
         given = self.space.given(context, **labels) if context or labels else None
-        self.expire()
-        while True:
-            with self._lock:
-                self._sync()
-                space = copy.deepcopy(self.space)
-                wanted = beliefs.contexts(space) if given is None else [given]
-                queries = None if wanted is None else [self._request(levels, {}).query for levels in wanted]
-            with self.policy.still():
-                if self.policy.shape == space.shape:  # else a mode has gained levels just now
-                    return beliefs.believed(space, self.policy, queries, arms, level)
+        self._do(None)
+        return self._core.explain(given, level=level, arms=arms)
 
     def history(self, mode: str | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
@@ -397,16 +380,13 @@ class Bandit:
         on. A reward counts in the block of its decision. Decisions that were cancelled, or not shown, do not count, and
         neither do rewards that were told without a decision.
         """
-        at = None if mode is None else self.space.position(mode)
-        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+        self._do(None)
+        return self._core.history(mode)
 
     def timeline(self) -> Timeline:
         """Return a copy of what :meth:`history` is made from, by position of the mode and index of the level."""
-        self.expire()
-        with self._lock:
-            timeline = copy.deepcopy(self._book.timeline)
-        assert timeline is not None
-        return timeline
+        self._do(None)
+        return self._core.timeline()
 
     def plot(self, kind: str, *, path: str | PathLike[str] | None = None, **options: Any) -> Any:
         """Return a matplotlib figure, and write it if a path is given, whose suffix says PNG, SVG or PDF.
@@ -421,9 +401,8 @@ class Bandit:
         - ``"traffic"``: share of the levels of a ``mode`` over time (``against="time"``, or decisions)
         - ``"reward"``: over time, beside that of the holdout (``against``)
         """
-        with self._lock:
-            self._sync()
-            view = figures.View(copy.deepcopy(self.space), self.policy, self.explain, self.timeline)
+        self._core.current()
+        view = figures.View(copy.deepcopy(self.space), self.policy, self.explain, self.timeline)
         return figures.draw(view, kind, path, options)
 
     # Levels that come and go.
@@ -436,32 +415,15 @@ class Bandit:
         outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
         clicks at rate r, as 3 / r.
         """
-        now = self._now()
-        with self._applying:
-            self._drain(now)
-            with self._lock:
-                self._sync()
-                Space.from_state(self.space.state()).add_level(mode, label)  # which refuses what is no new label
-                at = self.space.position(mode)
-                level = None if like is None else self.space.level(mode, like)
-                start = warm_start.like(self.policy, at, level, rewards)
-                self.policy.grow(at)  # which refuses where the policy cannot follow
-                self.space.add_level(mode, label)
-                self._sync()
-                if start is not None:
-                    self.policy.tell_ledger(start)
+        self._do(commands.AddLevel(mode, label, like, rewards))
 
     def retire_level(self, mode: str, label: Label) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        with self._lock:
-            self.space.retire_level(mode, label)
-            self._sync()
+        self._do(commands.RetireLevel(mode, label))
 
     def restore_level(self, mode: str, label: Label) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        with self._lock:
-            self.space.restore_level(mode, label)
-            self._sync()
+        self._do(commands.RestoreLevel(mode, label))
 
     # Saving and making again.
 
@@ -471,25 +433,9 @@ class Bandit:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything as plain data: arrays, numbers, text, and dicts and lists of them."""
-        now = self._now()
-        with self._applying, self._lock:
-            self._drain(now)
-            window = self._book.window
-            return {
-                "space": self.space.state(),
-                "policy": saving.detached(self.policy.state_dict()),
-                "rng": self._rng.bit_generator.state,
-                "ring": self._ring.size,
-                "shares": self._shares.state(),
-                "holdout": self._shares.holdout,
-                "window": None if window is None else list(window),
-                "default": self._book.default,
-                "adds": self._book.adds,
-                "capacity": self._book.capacity,
-                "remember": self._book.remember,
-                "book": self._book.state(),
-                "teller": self._teller.state(),
-            }
+        self._do(None)
+        state = {name: part for name, part in self._core.frozen()().items() if name not in _OF_LOGS}
+        return state | {"rng": copy.deepcopy(self._rng.bit_generator.state), "learning": self.learning}
 
     @classmethod
     def load(
@@ -519,26 +465,17 @@ class Bandit:
         cls, state: Mapping[str, Any], *, fresh: bool = True, clock: Callable[[], float] = time.time, **code: Any
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
-        if not isinstance(state, Mapping) or (missing := [part for part in _STATE if part not in state]):
+        new = _NEW if isinstance(state, Mapping) and any(part in state for part in _NEW) else ()
+        if not isinstance(state, Mapping) or (missing := [part for part in (*_STATE, *new) if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")
         try:
-            space = Space.from_state(state["space"])
-            policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
-            self = cls(space, policy, ring=state["ring"], clock=clock)
-            self._shares = Shares.from_state(state["shares"], state["holdout"])
-            self._book = Book(
-                window=Span.written(state["window"]),
-                default=None if state["default"] is None else policy.check_reward(state["default"]),
-                adds=bool(state["adds"]),
-                capacity=state["capacity"],
-                remember=state["remember"],
-                timeline=Timeline(len(space.shape)),
-            ).restore(state["book"], space.shape)
-            if state["teller"] is not None:
-                self._teller.restore(state["teller"], self._book.by_order)
+            self = cls.__new__(cls)
+            self._clock, self.learning = clock, _check_learning(state.get("learning", "ask"))
+            self._own(restored_core(dict(state), self._now(), check_count(state["ring"], "ring"), code))
+            self._rng = np.random.default_rng()
             if fresh:
-                policy.reseed(None)
+                self.policy.reseed(None)
             else:
                 self._rng.bit_generator.state = state["rng"]
         except (KeyError, IndexError, AttributeError, OverflowError) as error:
@@ -558,121 +495,87 @@ class Bandit:
             raise ValueError(f"the clock says {now!r}; it must return the time in seconds, a finite number")
         return float(now)
 
-    def _close(self, change: Callable[[float], Change | None]) -> None:
-        """Change the book after what has timed out, and have the policy learn of both."""
-        now = self._now()
-        with self._lock:
-            self._changes.extend(self._book.expire(time=now))
-            made, refused = None, None
+    def _do(self, command: Command | None) -> list[BanditEvent]:
+        """Carry out a command, after closing decisions whose window has ended, and have the policy learn of both."""
+        now, core = self._now(), self._core
+        early = core.plan_early(command, now)
+        planned: list[BanditEvent] = []
+        why: list[Exception] = []  # it is refused
+        with core.lock:
+            core.sync()
+            core.apply(core.state.plan(commands.Expire(), now))
             try:
-                made = change(now)
+                planned = [] if command is None else early() or core.state.plan(command, now)
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
-                refused = error
-            if made is not None:
-                self._changes.append(made)
-        self._apply(now)
-        if refused is not None:
-            raise refused
+                why.append(error)
+            for event in planned:
+                core.apply([event], self._reverts(event, why))
+            core.learner.leave(core.state.fade(now))
+        core.learner.take_in()
+        if self.learning == "thread":
+            core.learner.work()
+        if why:
+            raise why[0]
+        return planned
 
-    def _start(
-        self, past: warm_start.Past, fixed: Any, unknown: warm_start.Unknown, weight: float
-    ) -> warm_start.WarmStart:
-        now = self._now()
-        with self._applying:
-            self._drain(now)
-            with self._lock:
-                self._sync()
-                ledger, start = warm_start.plan(
-                    self.space, self.policy, past, fixed=fixed, unknown=unknown, weight=weight
-                )
-                for mode, labels in start.added.items():
-                    self.policy.grow(self.space.position(mode), len(labels))  # which may refuse, the first time
-                    for label in labels:
-                        self.space.add_level(mode, label)
-                self._sync()
-            self.policy.tell_ledger(ledger)
-        return start
+    def _reverts(self, event: BanditEvent, why: list[Exception]) -> Callable[[ValueError], None] | None:
+        """Return what takes back the reward of a decision that the policy refuses."""
+        core = self._core
+        before = core.state.book.get(event.decision)
+        if before is None or not isinstance(event, Rewarded):
+            return None
 
-    def _apply(self, now: float) -> None:
-        """Let the past fade if that is due, and hand changes to the policy, in their order."""
-        if self._changes or self._teller.overdue(now):
-            with self._applying:
-                self._drain(now)
+        def refused(error: ValueError) -> None:
+            with core.lock:
+                core.state.revert(event.id, before, event.reward)
+            why.append(error)
 
-    def _drain(self, now: float) -> None:
-        self._teller.fade(now)
-        while self._changes:
-            change = self._changes.popleft()
-            try:
-                self._teller.tell(change, now)
-            except ValueError:  # the policy's past was changed by other hands
-                self._book.revert(change)
-                raise
+        return refused
 
-    def _sync(self) -> None:
-        """Follow what has changed in the space: let the policy grow, and forget what was kept of requests."""
-        if self._seen == self.space.version:
-            return
-        with self._lock:
-            version, shape = self.space.version, self.space.shape
-            for mode, (now, before) in enumerate(zip(shape, self.policy.shape, strict=True)):
-                if now > before:
-                    self.policy.grow(mode, now - before)
-            self._standing = Allowed.of(Allowed(forbidden=self.space.forbidden), shape)
-            self._requests, self._seen = {}, version
+    def _learn(self) -> None:
+        """Make new draws, unless another thread does."""
+        learner = self._core.learner
+        if self.learning == "thread":
+            learner.work(wait=True)
+        else:
+            learner.refresh(wait=learner.sampling is not None and not learner.draws)
+            self._core.current()
+            if learner.draws and learner.draws.shape != self.policy.shape:  # a mode has gained levels by other hands
+                learner.refresh(wait=False, least=learner.draws.size)
 
-    def _request(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> Request:
-        """Return what is kept of a request, checked."""
-        self._sync()
-        key = (levels, tuple((mode, tuple(chosen[mode])) for mode in sorted(chosen)) if chosen else ())
-        request = self._requests.get(key)
-        if request is None:
-            for mode, level in zip(self.space.context, levels, strict=True):
-                name = self.space.modes[mode]
-                if (label := self.space.levels[mode][level]) in self.space.retired.get(name, []):
-                    raise ValueError(f"{label!r} of mode {name!r} is retired; give another, or restore it first")
-            for mode, some in chosen.items():
-                name, labels = self.space.modes[mode], [self.space.levels[mode][level] for level in some]
-                if all(label in self.space.retired.get(name, []) for label in labels):
-                    raise ValueError(f"all of mode {name!r} that is allowed, {labels}, is retired; allow others too")
-            allowed = Allowed.of(dict(chosen) or None, self.policy.shape, self._standing)
-            request = Request(self.policy.query(levels, allowed), self._shares)
-            while len(self._requests) >= _REQUESTS:
-                del self._requests[next(iter(self._requests))]
-            self._requests[key] = request
-        return request
+    # Copies, and processes that fork.
 
-    def _nothing(self, levels: Cell, chosen: Mapping[int, Sequence[int]]) -> str:
-        """The words for a request that leaves nothing to choose."""
-        names, labels = self.space.modes, self.space.levels
-        given = {names[mode]: labels[mode][level] for mode, level in zip(self.space.context, levels, strict=True)}
-        some = {names[mode]: [labels[mode][level] for level in these] for mode, these in chosen.items()}
-        words = [f"given {given}" if given else "", f"with allowed={some}" if some else ""]
-        return (
-            f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
-            "back one of space.rules"
-        )
+    def __reduce__(self) -> Any:
+        code = saving.code_of(self.policy)
+        return _unpickled, (type(self), self.state_dict(), self._clock, code)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        code = saving.code_of(self.policy)
+        return type(self).from_state_dict(copy.deepcopy(self.state_dict()), clock=self._clock, **code)
 
 
-def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
-    """Return the policy itself, or one made for the space."""
-    if not isinstance(policy, Policy):
-        record = registry.find(policy)
-        known = ["paper", *record.settings]
-        for name in settings:
-            if name not in known and not record.takes_any:
-                own = [one for one in inspect.signature(Bandit).parameters if one != "settings"]
-                hint = nearest(name, [*own, *known]) or f"allowed are {', '.join([*own, *known])}"
-                raise TypeError(f"{name!r} is no argument of a bandit or of {record.kind.__name__}: {hint}")
-        return record.make(space.shape, context=space.context, seed=seed, **settings)
-    if settings:
-        raise TypeError(f"{sorted(settings)} are settings of a policy that is made already; give its name instead")
-    if (policy.shape, policy.context) != (space.shape, space.context):
-        raise ValueError(
-            f"the policy has shape {policy.shape} and context {policy.context}, the space {space.shape} and "
-            f"{space.context}; make it with shape=space.shape and context=space.context"
-        )
-    return policy
+_ALIVE: weakref.WeakSet[Bandit] = weakref.WeakSet()  # that a child process has to make its own
+
+
+def _after_fork() -> None:
+    """Have the bandits of a child process decide by other random numbers and ids, and wait for no thread of before."""
+    for one in list(_ALIVE):
+        one._rng = np.random.default_rng()
+        one._core.own_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _unpickled(kind: type[Bandit], state: dict[str, Any], clock: Callable[[], float], code: dict[str, Any]) -> Bandit:
+    return kind.from_state_dict(state, clock=clock, **code)
+
+
+def _check_learning(learning: Any) -> Learning:
+    if learning not in get_args(Learning):
+        raise ValueError(f"learning is {learning!r}; give 'ask' or 'thread'")
+    return learning  # type: ignore[no-any-return]
 
 
 def _id(decision: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tensorbandits.base.checks import Cell, check_count, is_sequence
 from tensorbandits.base.frames import to_frame
 from tensorbandits.ledger import Ledger
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
+from tensorbandits.policies.approximate import ModelSampling, as_sampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.explanation import Explanation
 from tensorbandits.policies.query import Query
@@ -315,14 +315,15 @@ def _averages(policy: Policy, cells: NDArray[np.int64], probability: float | Non
     if probability is None:
         added = [_added(policy.estimate(_rows(some)), some) for some in blocks]
         return np.sum(added, axis=0) / len(cells), None
-    if not isinstance(policy, ApproximateThompsonSampling):
+    samples = as_sampling(policy)
+    if samples is None:
         policy.interval(cells[0], probability)  # which says that it has none
         raise AssertionError("a policy with intervals draws samples")
     sampled = np.zeros(())
     for some in blocks:
-        sampled = sampled + _added(policy.samples(_rows(some)), some) / len(cells)
+        sampled = sampled + _added(samples.samples(_rows(some)), some) / len(cells)
     low, high = np.quantile(sampled, [0.5 - probability / 2, 0.5 + probability / 2], axis=0, method="weibull")
-    return policy.typical(sampled), high - low
+    return samples.typical(sampled), high - low
 
 
 def _rows(cells: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,29 +1,31 @@
-"""The book of decisions: which wait for their reward, which have it, and what a reward changes.
+"""The book of decisions: which wait for their reward, which have it, and what a reward would change.
 
 A decision is inactive until it is shown, then open until its reward comes, its window ends, or it is cancelled. The
-book knows no policy: it answers with the change that a ledger has to make. It keeps open decisions up to a number, and
-the last closed ones up to another, so that its memory is bounded; of older ones only their ids are known to be old.
+book knows no policy and no clock. ``plan_...`` says what a call would do and changes nothing; the other methods do it.
+Decisions that wait are kept up to a number, and the last closed ones up to another, so that memory is bounded.
+Records are immutable: a copy of the book costs one copy of its dictionary.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+import secrets
 import uuid
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from tensorbandits.bandit.journal import Journal
 from tensorbandits.bandit.spans import Span
-from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.base.checks import Cell, check_array, check_cells, check_count
 
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
 INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
 _LONGEST_ID = 200
+_SPARE = 1_000  # entries of queues that may be out of date, before they are made anew
 
 
 class UnknownDecisionError(LookupError):
@@ -42,32 +44,66 @@ class ClosedDecisionError(ValueError):
     """The decision has another reward already, or one that cannot be taken back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a ledger has to do: record ``new`` for a cell, or replace ``old`` by it; and the note of the decision."""
+class Record(NamedTuple):
+    """One decision as it is now.
 
-    cell: Cell
-    old: float | None
-    new: float
-    note: Any
-    record: Record | None = field(default=None, compare=False, repr=False)
-    state: str = field(default=OPEN, compare=False, repr=False)  # of the decision before
-
-
-class Record:
-    """One decision: its cell, its note, the reward that was told of it, until when it waits, and its state.
-
-    Whoever tells a policy the reward writes here when that was: the number of the reward, and the era of fading.
-    ``mark`` says where the timeline counts the decision, -1 for nowhere, and ``held`` whether the holdout made it;
-    ``time`` is when it was made, and ``order`` its place among all that were shown, 0 before.
+    ``order`` is its place among all that were shown, 0 before. ``number`` and ``era`` say when its reward was told:
+    its number among rewards, and the step of fading. ``stamp`` counts decisions that were made or closed: it is that of
+    the last of the two.
     """
 
-    __slots__ = ("cell", "due", "era", "held", "mark", "note", "number", "order", "reward", "state", "time")
+    cell: Cell
+    time: float  # when it was made
+    state: str = INACTIVE
+    note: Any = None  # of the policy
+    held: bool = False  # whether the holdout, or a caller's own rule, made it
+    due: float = math.inf  # when its window ends, in seconds or in rounds
+    in_rounds: bool = False  # which of the two
+    order: int = 0
+    reward: float | None = None
+    number: int = 0
+    era: int = 0
+    stamp: int = 0
 
-    def __init__(self, cell: Cell, note: Any, due: float, state: str, held: bool = False, time: float = 0.0) -> None:
-        self.cell, self.note, self.due, self.state, self.held, self.time = cell, note, due, state, held, time
-        self.reward: float | None = None
-        self.number, self.era, self.mark, self.order = 0, 0, -1, 0
+
+class Ids:
+    """Ids for decisions, unlike all others: a random token of this object, and a number.
+
+    >>> ids = Ids()
+    >>> one, two = ids.issue(()), ids.issue(())
+    >>> one != two, ids.issued(one), ids.issued(one + "9")
+    (True, True, False)
+    """
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counts = dict(counts or {})  # ids given so far, by token; the last token is the one in use
+        self.renew()
+
+    def renew(self) -> None:
+        """Start with another token, as a copy of this object could give the same ids elsewhere."""
+        self._token = uuid.uuid4().hex[:12]
+        self._counts[self._token] = 0
+
+    def issue(self, taken: Any, *, secret: bool = False) -> str:
+        """Return an id that is not among those taken, which a caller may have chosen to look like ours.
+
+        A ``secret`` one ends in something random, so that nobody can take the next one away.
+        """
+        while True:
+            serial = self._counts[self._token]
+            self._counts[self._token] = serial + 1
+            found = f"{self._token}-{serial}-{secrets.token_hex(4)}" if secret else f"{self._token}-{serial}"
+            if found not in taken:
+                return found
+
+    def issued(self, number: str) -> bool:
+        """Say whether an id was given by this object, or by the one that it goes on from."""
+        token, _, serial = number.rpartition("-")
+        return serial.isascii() and serial.isdigit() and len(serial) < 20 and int(serial) < self._counts.get(token, 0)
+
+    def state(self) -> dict[str, int]:
+        """Return how many ids were given, by token."""
+        return dict(self._counts)
 
 
 class Book:
@@ -80,16 +116,14 @@ class Book:
     adds : whether the rewards of one decision may add up.
     capacity : decisions that may wait at once; beyond, the oldest is closed as if its window had ended.
     remember : closed decisions that are kept, so that what is told twice is noticed and what was wrong can be amended.
-    timeline : counts decisions that were shown, and their rewards, over time.
+    ids : those that were given here, to tell ids that are forgotten from those that never were.
 
     >>> book = Book(window=Span.of("10 min", "window"), default=0.0)
-    >>> one = book.open((0, 1), time=0.0)
-    >>> book.expire(time=700.0)
-    [Change(cell=(0, 1), old=None, new=0.0, note=None)]
-    >>> book.tell(one, 1.0)  # late: it takes the place of the default
-    Change(cell=(0, 1), old=0.0, new=1.0, note=None)
-    >>> book.tell(one, 1.0), book.status(one)
-    (None, 'rewarded')
+    >>> book.open("d1", (0, 1), time=0.0)
+    >>> book.overdue(time=700.0)
+    (['d1'], [])
+    >>> book.time_out("d1", 0.0).reward, book.plan_tell("d1", 1.0), book.enter("d1", 1.0).reward, book["d1"].state
+    (None, 1.0, 0.0, 'rewarded')
     """
 
     def __init__(
@@ -100,97 +134,75 @@ class Book:
         adds: bool = False,
         capacity: int = 1_000_000,
         remember: int = 100_000,
-        timeline: Timeline | None = None,
+        ids: Ids | None = None,
     ) -> None:
-        self.window, self.default, self.adds, self.timeline = window, default, adds, timeline
+        self.window, self.default, self.adds = window, default, adds
         self.capacity = check_count(capacity, "capacity")
         self.remember = check_count(remember, "remember", 0)
+        self.ids = Ids() if ids is None else ids
+        self.journal = Journal()
         self.rounds = 0  # decisions that became active so far
-        # Plain dicts would look for the oldest among all that were removed before it.
-        self._inactive: OrderedDict[str, Record] = OrderedDict()
-        self._open: OrderedDict[str, Record] = OrderedDict()  # in order of their windows' ends
-        self._closed: OrderedDict[str, Record] = OrderedDict()  # in order of the last change
+        self.inactive, self.open_count, self.closed = 0, 0, 0  # how many are in these states
+        self._records: dict[str, Record] = {}
+        self._stamp = 0
+        # Queues, in which an entry counts only while its record is as it was when the entry was made.
+        self._hidden: deque[tuple[int, str]] = deque()  # not shown yet, oldest first
+        self._shown: deque[tuple[int, str]] = deque()  # open, in order
+        # Open ones, as heaps by the end of their windows: of windows in seconds, and of those in rounds.
+        self._ends: dict[bool, list[tuple[float, int, str]]] = {False: [], True: []}
+        self._closings: deque[tuple[int, str]] = deque()  # closed, in order of the last change
         self._cells: dict[Cell, Cell] = {}  # one tuple for all decisions of a cell
-        self._issued: dict[str, int] = {}  # by the token that ids start with
-        self.renew()
-
-    def renew(self) -> None:
-        """Let ids start with another token from now on, as a copy of the book could give the same ones elsewhere."""
-        self._token = uuid.uuid4().hex[:12]
-        self._issued[self._token] = 0
 
     def __len__(self) -> int:
         """Return how many decisions wait, shown or not."""
-        return len(self._open) + len(self._inactive)
+        return self.inactive + self.open_count
 
     def __contains__(self, number: object) -> bool:
         """Say whether a decision with this id is kept."""
-        return number in self._open or number in self._inactive or number in self._closed
+        return number in self._records
 
-    def issue(self) -> str:
-        """Return an id that no decision has had."""
-        serial = self._issued[self._token]
-        self._issued[self._token] = serial + 1
-        return f"{self._token}-{serial}"
+    def __getitem__(self, number: Any) -> Record:
+        """Return a decision, or raise an error that says whether it is forgotten or never was."""
+        if not isinstance(number, str):
+            raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
+        if (record := self._records.get(number)) is not None:
+            return record
+        if self.ids.issued(number):
+            raise ExpiredDecisionError(
+                f"decision {number!r} was closed long ago, and is forgotten; at most {self.capacity:,} decisions wait, "
+                f"and {self.remember:,} closed ones are kept: make the bandit with more, or use "
+                "tell(arm=..., context=..., reward=...), which needs no decision"
+            )
+        raise UnknownDecisionError(
+            f"no decision has the id {number!r}; give one that ask returned, of this bandit: decision.id"
+        )
 
-    def open(
-        self,
-        cell: Cell,
-        note: Any = None,
-        *,
-        time: float,
-        active: bool = True,
-        held: bool = False,
-        number: str | None = None,
-    ) -> str:
-        """Enter a decision, ``held`` if the holdout made it, and return its id, which may be given as ``number``.
+    def get(self, number: Any) -> Record | None:
+        """Return a decision if it is kept."""
+        return self._records.get(number)
 
-        :meth:`expire` then says what else is to be done.
-        """
-        if number is None:
-            number = self.issue()
-        elif check_id(number) in self:
+    def items(self) -> Iterable[tuple[str, Record]]:
+        """Return all decisions that are kept, with their ids."""
+        return self._records.items()
+
+    # What calls would do.
+
+    def refuse_taken(self, number: Any) -> str:
+        """Return an id that a caller gives, if it can be that of a new decision."""
+        if check_id(number) in self._records:
             raise ClosedDecisionError(f"a decision has the id {number!r} already; give each its own, or none")
-        if len(self._cells) > self.capacity:
-            self._cells.clear()
-        record = Record(self._cells.setdefault(cell, cell), note, 0.0, INACTIVE, held, time)
-        if active:
-            self._activate(number, record, time)
-        else:
-            self._inactive[number] = record
-        return number
+        return str(number)
 
-    def _activate(self, number: str, record: Record, time: float) -> None:
-        self.rounds += 1
-        record.state, record.order = OPEN, self.rounds
-        if self.timeline is not None:
-            record.mark = self.timeline.enter(record.cell, time=time, held=record.held)
-        if self.window is not None:
-            record.due = (self.rounds if self.window.rounds else time) + self.window.length
-        self._open[number] = record
-
-    def activate(self, number: Any, *, time: float) -> None:
-        """Say that a decision was shown: its window begins. That of one which is active, or closed, is left alone."""
-        if self.awaits_showing(number):
-            self._activate(number, self._inactive.pop(number), time)
-
-    def awaits_showing(self, number: Any) -> bool:
+    def plan_activate(self, number: Any) -> bool:
         """Say whether a decision was not shown yet; refuse one that was cancelled."""
-        record = self._find(number)
+        record = self[number]
         if record.state == CANCELLED:
             raise _cancelled(number, "it cannot be shown any more: ask again")
         return record.state == INACTIVE
 
-    def cancel(self, number: Any) -> None:
-        """Say that a decision was not carried out, and takes no reward; again is no matter."""
-        may, record = self.may_cancel(number), self._find(number)
-        if self.timeline is not None and record.mark >= 0 and may:
-            self.timeline.cancel(record.mark, record.cell, held=record.held)
-        self._close(number, record, CANCELLED)
-
-    def may_cancel(self, number: Any) -> bool:
+    def plan_cancel(self, number: Any) -> bool:
         """Say whether a decision is not cancelled yet; refuse one that has a reward."""
-        record = self._find(number)
+        record = self[number]
         if record.reward is not None:
             raise ClosedDecisionError(
                 f"decision {number!r} has the reward {record.reward:g} already, and cannot be cancelled; amend it with "
@@ -198,33 +210,17 @@ class Book:
             )
         return record.state != CANCELLED
 
-    def tell(
+    def plan_tell(
         self,
         number: Any,
-        reward: float,
+        reward: Any,
         *,
         amend: bool = False,
         add: bool = False,
-        check: Callable[[float], float] = float,
-    ) -> Change | None:
-        """Enter the reward of a decision, and return what it changes; the same again changes nothing.
-
-        ``check`` is applied to what the ledger would be told, before anything is changed.
-        """
-        value = self.plan(number, reward, amend=amend, add=add, check=check)
-        return None if value is None else self.enter(number, value)
-
-    def plan(
-        self,
-        number: Any,
-        reward: float,
-        *,
-        amend: bool = False,
-        add: bool = False,
-        check: Callable[[float], float] = float,
+        check: Callable[[Any], float] = float,
     ) -> float | None:
-        """Return the reward that a decision would have after :meth:`tell`, or ``None`` if it is told that already."""
-        record = self._find(number)
+        """Return the reward that a decision would have, checked, or ``None`` if it has been told that already."""
+        record = self[number]
         if record.state == CANCELLED:
             raise _cancelled(number, "it takes no reward: tell(arm=..., context=..., reward=...) needs no decision")
         if add and not self.adds:
@@ -240,32 +236,145 @@ class Book:
             )
         return None if value == before else value
 
-    def enter(self, number: Any, reward: float) -> Change | None:
-        """Give a decision a reward, whatever it had before; return what that changes."""
-        record = self._find(number)
-        old, state = record.reward, record.state
-        self._reward(record, reward)
-        self._close(number, record, REWARDED)
-        return None if reward == old else Change(record.cell, old, reward, record.note, record, state)
-
-    def expire(self, *, time: float) -> list[Change]:
-        """Close the decisions whose window has ended, and those that are too many; return what that changes."""
-        ended, dropped = self.overdue(time=time)
-        changes = [change for number in ended if (change := self.time_out(number, self.default)) is not None]
-        for number in dropped:
-            self.cancel(number)
-        return changes
-
     def overdue(self, *, time: float) -> tuple[list[str], list[str]]:
         """Return the ids of decisions whose window has ended, or that are too many, and of unshown ones too many."""
-        now = self.rounds if self.window is not None and self.window.rounds else time
-        excess = len(self._open) - self.capacity
-        ended: list[str] = []
-        for number, record in self._open.items():
-            if len(ended) >= excess and (self.window is None or now <= record.due):
-                break
-            ended.append(number)
-        return ended, list(islice(self._inactive, max(len(self._inactive) - self.capacity, 0)))
+        over = self._ended(self._ends[False], time) + self._ended(self._ends[True], self.rounds)
+        ended = [number for _, number in sorted(set(over))]
+        if (excess := self.open_count - self.capacity) > len(ended):
+            known = set(ended)
+            oldest = (number for order, number in self._shown if self._is_open(order, number))
+            ended += [number for number in _first(oldest, excess) if number not in known][: excess - len(ended)]
+        many = max(self.inactive - self.capacity, 0)
+        return ended, _first(self._unshown(), many) if many else []
+
+    def _ended(self, ends: list[tuple[float, int, str]], now: float) -> list[tuple[int, str]]:
+        """Places and ids of open decisions that end before now; entries that are out of date go."""
+        kept = []
+        while ends and ends[0][0] < now:
+            entry = heapq.heappop(ends)
+            if self._waits(*entry) or self.journal.trying:
+                kept.append(entry)
+        for entry in kept:
+            heapq.heappush(ends, entry)
+        return [(order, number) for due, order, number in kept if self._waits(due, order, number)]
+
+    # What changes the book.
+
+    def open(
+        self, number: str, cell: Cell, note: Any = None, *, time: float, active: bool = True, held: bool = False
+    ) -> None:
+        """Enter a decision, whose window begins at once if it is ``active``."""
+        if len(self._cells) > self.capacity:
+            self._cells.clear()
+        self.journal.assign(self, "_stamp", self._stamp + 1)
+        record = Record(self._cells.setdefault(cell, cell), time, note=note, held=held, stamp=self._stamp)
+        self.journal.assign(self, "inactive", self.inactive + 1)
+        self._put(number, record)
+        if active:
+            self.activate(number, time=time)
+        else:
+            self.journal.append(self._hidden, (self._stamp, number))
+
+    def activate(self, number: str, *, time: float) -> Record | None:
+        """Begin the window of a decision, and return it; that of one which is active, or closed, is left alone."""
+        record = self[number]
+        if record.state != INACTIVE:
+            return None
+        order, due, rounds = self.rounds + 1, math.inf, False
+        if self.window is not None:
+            rounds = self.window.rounds
+            due = (order if rounds else time) + self.window.length
+        self.journal.assign(self, "rounds", order)
+        self.journal.assign(self, "inactive", self.inactive - 1)
+        self.journal.assign(self, "open_count", self.open_count + 1)
+        record = record._replace(state=OPEN, order=order, due=due, in_rounds=rounds)
+        self._put(number, record)
+        self.journal.append(self._shown, (order, number))
+        if self.window is not None:  # an entry that a trial leaves is like one that is out of date
+            heapq.heappush(self._ends[rounds], (due, order, number))
+        return record
+
+    def cancel(self, number: str) -> Record:
+        """Close a decision that takes no reward, and return it as it was."""
+        record = self[number]
+        self._close(number, record, CANCELLED, record.reward)
+        return record
+
+    def enter(self, number: str, reward: float) -> Record:
+        """Give a decision a reward, whatever it had before, and return it as it was."""
+        record = self[number]
+        self._close(number, record, REWARDED, reward)
+        return record
+
+    def time_out(self, number: str, reward: float | None) -> Record:
+        """Close a decision whose window has ended, with a reward if there is one, and return it as it was."""
+        record = self[number]
+        self._close(number, record, TIMED_OUT, record.reward if reward is None else reward)
+        return record
+
+    def revert(self, number: str, before: Record) -> None:
+        """Let a closed decision have the state and the reward that it had before, as far as it is still kept."""
+        if (record := self._records.get(number)) is not None and before.state not in (INACTIVE, OPEN):
+            self._put(number, record._replace(state=before.state, reward=before.reward))
+
+    def mark(self, number: str, told: int, era: int) -> None:
+        """Write down when the reward of a decision was told, if it is still kept."""
+        if (record := self._records.get(number)) is not None:
+            self._put(number, record._replace(number=told, era=era))
+
+    def _put(self, number: str, record: Record) -> None:
+        self.journal.set(self._records, number, record)
+
+    def _close(self, number: str, record: Record, state: str, reward: float | None) -> None:
+        if record.state == INACTIVE:
+            self.journal.assign(self, "inactive", self.inactive - 1)
+        elif record.state == OPEN:
+            self.journal.assign(self, "open_count", self.open_count - 1)
+        closed = self.closed + (record.state in (INACTIVE, OPEN))
+        self.journal.assign(self, "_stamp", self._stamp + 1)
+        self._put(number, record._replace(state=state, reward=reward, stamp=self._stamp, due=math.inf))
+        self.journal.append(self._closings, (self._stamp, number))
+        while closed > self.remember:
+            stamp, oldest = self.journal.popleft(self._closings)
+            if (one := self._records.get(oldest)) is not None and one.stamp == stamp:
+                self.journal.pop(self._records, oldest)
+                closed -= 1
+        self.journal.assign(self, "closed", closed)
+
+    def _is_hidden(self, stamp: int, number: str) -> bool:
+        record = self._records.get(number)
+        return record is not None and record.state == INACTIVE and record.stamp == stamp
+
+    def _unshown(self) -> Iterator[str]:
+        return (number for stamp, number in self._hidden if self._is_hidden(stamp, number))
+
+    def _is_open(self, order: int, number: str) -> bool:
+        record = self._records.get(number)
+        return record is not None and record.state == OPEN and record.order == order
+
+    def _waits(self, due: float, order: int, number: str) -> bool:
+        """Whether a decision is open, and its window ends then."""
+        return self._is_open(order, number) and self._records[number].due == due
+
+    def tidy(self) -> None:
+        """Drop entries of queues that are out of date; not while changes may be taken back."""
+        if len(self._shown) > 2 * self.open_count + _SPARE:
+            self._shown = deque(entry for entry in self._shown if self._is_open(*entry))
+        while self._shown and not self._is_open(*self._shown[0]):
+            self._shown.popleft()
+        for ends in self._ends.values():
+            if len(ends) > 2 * self.open_count + _SPARE:
+                ends[:] = list({entry for entry in ends if self._waits(*entry)})
+                heapq.heapify(ends)
+        if len(self._hidden) > 2 * self.inactive + _SPARE:
+            self._hidden = deque(entry for entry in self._hidden if self._is_hidden(*entry))
+        if len(self._closings) > 2 * self.closed + _SPARE:
+            records = self._records
+            self._closings = deque(
+                (stamp, one) for stamp, one in self._closings if one in records and records[one].stamp == stamp
+            )
+
+    # Reading.
 
     def settled(self) -> float:
         """Return up to which place among the decisions that were shown all rewards are known, defaults included.
@@ -274,145 +383,110 @@ class Book:
         """
         if self.default is None:
             return math.inf
-        return next(iter(self._open.values())).order - 1 if self._open else self.rounds
-
-    def by_order(self, places: Iterable[int]) -> dict[int, Record]:
-        """Return those decisions that are kept, by their place among those that were shown."""
-        wanted = set(places)
-        return {record.order: record for _, record in self._all() if record.order in wanted} if wanted else {}
-
-    def time_out(self, number: str, reward: float | None) -> Change | None:
-        """Close a decision whose window has ended, with a reward if there is one; return what that changes."""
-        record = self._find(number)
-        self._close(number, record, TIMED_OUT)
-        if reward is None:
-            return None
-        self._reward(record, reward)
-        return Change(record.cell, None, reward, record.note, record)
-
-    def _reward(self, record: Record, reward: float | None) -> None:
-        """Give a decision a reward, or another; the timeline has none of a decision that was never shown."""
-        if self.timeline is not None and record.mark >= 0:
-            self.timeline.reward(record.mark, record.cell, record.reward, reward, held=record.held)
-        record.reward = reward
-
-    def _close(self, number: str, record: Record, state: str) -> None:
-        for held in (self._inactive, self._open, self._closed):
-            held.pop(number, None)
-        record.state = state
-        self._closed[number] = record
-        while len(self._closed) > self.remember:
-            self._closed.popitem(last=False)
-
-    def status(self, number: Any) -> str:
-        """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
-        return self._find(number).state
-
-    def time(self, number: Any) -> float:
-        """Return when a decision was made."""
-        return self._find(number).time
+        first = next((order for order, number in self._shown if self._is_open(order, number)), None)
+        return self.rounds if first is None else first - 1
 
     def oldest(self, count: int) -> list[tuple[str, Record]]:
         """Return the decisions that wait longest, shown or not."""
-        some = [*islice(self._open.items(), count), *islice(self._inactive.items(), count)]
+        shown = (number for order, number in self._shown if self._is_open(order, number))
+        some = [(number, self._records[number]) for part in (shown, self._unshown()) for number in _first(part, count)]
         return sorted(some, key=lambda pair: pair[1].time)[:count]
 
-    def reward(self, number: Any) -> float | None:
-        """Return the reward of a decision, or its default once that was told; ``None`` while there is none."""
-        return self._find(number).reward
+    def by_order(self, places: Iterable[int]) -> list[str]:
+        """Return the ids of decisions by their places among those that were shown; "" for one that is forgotten."""
+        found = {record.order: number for number, record in self._records.items() if record.order}
+        return [found.get(place, "") for place in places]
 
-    def revert(self, change: Change) -> None:
-        """Let a decision have the reward that it had before a change that was refused."""
-        if change.record is not None and change.record.reward == change.new:
-            self._reward(change.record, change.old)
-            change.record.state = change.state
-
-    def _find(self, number: Any) -> Record:
-        if not isinstance(number, str):
-            raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
-        for held in (self._open, self._inactive, self._closed):
-            if number in held:
-                return held[number]
-        token, _, serial = number.rpartition("-")
-        if serial.isascii() and serial.isdigit() and len(serial) < 20 and int(serial) < self._issued.get(token, 0):
-            raise ExpiredDecisionError(
-                f"decision {number!r} was closed long ago, and is forgotten; at most {self.capacity:,} decisions wait, "
-                f"and {self.remember:,} closed ones are kept: make the bandit with more, or use "
-                "tell(arm=..., context=..., reward=...), which needs no decision"
-            )
-        raise UnknownDecisionError(
-            f"no decision has the id {number!r}; give one that ask returned, of this bandit: decision.id"
-        )
+    def copy(self) -> Book:
+        """Return a copy to be read, at little cost."""
+        book = Book.__new__(Book)
+        book.__dict__.update(vars(self))
+        book.journal, book._records = Journal(), self._records.copy()
+        book._hidden, book._shown = self._hidden.copy(), self._shown.copy()
+        book._ends = {rounds: ends.copy() for rounds, ends in self._ends.items()}
+        book._closings = self._closings.copy()
+        return book
 
     # Saving and making again.
 
-    def _all(self) -> Iterator[tuple[str, Record]]:
-        return chain(self._inactive.items(), self._open.items(), self._closed.items())
+    def _listed(self) -> Iterator[tuple[str, Record]]:
+        """Decisions that are not shown, that are open, and that are closed, each in its order."""
+        records = self._records
+        yield from ((number, records[number]) for number in self._unshown())
+        yield from ((number, records[number]) for order, number in self._shown if self._is_open(order, number))
+        closed = (pair for pair in records.items() if pair[1].state not in (INACTIVE, OPEN))
+        yield from sorted(closed, key=lambda pair: pair[1].stamp)
 
     def state(self) -> dict[str, Any]:
-        """Return all decisions as plain arrays, and how many ids were given."""
-        ids = "\n".join(number for number, _ in self._all())
-        records = [record for _, record in self._all()]
+        """Return all decisions as plain arrays."""
+        pairs = list(self._listed())
+        records = [record for _, record in pairs]
+        whole = {"cells": "cell", "numbers": "number", "eras": "era", "orders": "order", "held": "held"}
         return {
             "rounds": self.rounds,
-            "issued": dict(self._issued),
-            "ids": np.frombuffer(ids.encode(), dtype=np.uint8),
-            "cells": np.array([record.cell for record in records], dtype=np.int64),
+            "issued": self.ids.state(),
+            "ids": np.frombuffer("\n".join(number for number, _ in pairs).encode(), dtype=np.uint8),
             "states": np.array([_STATES.index(record.state) for record in records], dtype=np.int64),
-            "due": np.array([record.due for record in records]),
+            "due": np.array([record.due if math.isfinite(record.due) else 0.0 for record in records]),
+            "clocks": np.array([math.isfinite(one.due) * (1 + one.in_rounds) for one in records], dtype=np.int64),
             "times": np.array([record.time for record in records]),
             "told": np.array([record.reward is not None for record in records], dtype=np.int64),
             "rewards": np.array([record.reward or 0.0 for record in records]),
-            "numbers": np.array([record.number for record in records], dtype=np.int64),
-            "eras": np.array([record.era for record in records], dtype=np.int64),
             "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
-            "marks": np.array([record.mark for record in records], dtype=np.int64),
-            "orders": np.array([record.order for record in records], dtype=np.int64),
-            "held": np.array([record.held for record in records], dtype=np.int64),
-            "timeline": None if self.timeline is None else self.timeline.state(),
+            **{
+                name: np.array([getattr(record, part) for record in records], dtype=np.int64)
+                for name, part in whole.items()
+            },
         }
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
         """Take back what :meth:`state` returned, of cells within a shape; ids start with another token."""
         self.rounds = check_count(state["rounds"], "rounds", 0)
-        self._issued = {str(token): check_count(count, "issued", 0) for token, count in state["issued"].items()}
-        ids = _read_ids(state["ids"], list(self._issued))
+        issued = {str(token): check_count(count, "issued", 0) for token, count in state["issued"].items()}
+        ids = _read_ids(state["ids"], list(issued))
         count = len(ids)
         cells = check_cells(state["cells"], shape)
         states, told = (check_array(state[name], name, (count,), integers=True) for name in ("states", "told"))
         due, rewards = (check_array(state[name], name, (count,)) for name in ("due", "rewards"))
         times = check_array(state.get("times", np.zeros(count)), "times", (count,))  # states did not always have it
-        when = [  # states did not always have it
-            check_array(state.get(name, np.zeros(count, dtype=np.int64)), name, (count,), integers=True).tolist()
-            for name in ("numbers", "eras", "orders")
+        none = np.zeros(count, dtype=np.int64)  # nor these
+        more = [
+            check_array(state.get(name, none), name, (count,), integers=True).tolist()
+            for name in ("numbers", "eras", "orders", "held")
         ]
+        usual = np.full(count, 0 if self.window is None else 1 + self.window.rounds)
+        more.append(check_array(state.get("clocks", usual), "clocks", (count,), integers=True).tolist())
         if count and not 0 <= states.min() <= states.max() < len(_STATES):
             raise ValueError(f"states are from {states.min()} to {states.max()}; they are from 0 to {len(_STATES) - 1}")
-        marks, holdout = self._restore_timeline(state, shape, count)
         columns = (column.tolist() for column in (cells, states, due, times, told, rewards))
         notes, shared = state["notes"], self._cells.setdefault
-        holding = [
-            self._inactive if name == INACTIVE else self._open if name == OPEN else self._closed for name in _STATES
-        ]
-        for at, row in enumerate(zip(ids, *columns, *when, marks, holdout, strict=True)):
-            identity, levels, code, end, time, has, reward, number, era, order, mark, held = row
+        for at, row in enumerate(zip(ids, *columns, *more, strict=True)):
+            name, levels, code, end, time, has, reward, number, era, order, held, clock = row
             cell = tuple(levels)
-            record = Record(shared(cell, cell), notes.get(str(at)) if notes else None, end, _STATES[code], held)
-            record.mark, record.time, record.order, record.number, record.era = mark, time, order, number, era
-            record.reward = reward if has else None
-            holding[code][identity] = record
-        self.renew()
+            note = notes.get(str(at)) if notes else None
+            record = Record(shared(cell, cell), time, _STATES[code], note, bool(held), order=order)
+            record = record._replace(reward=reward if has else None, number=number, era=era)
+            if record.state == OPEN and clock:  # else it waits for ever, or no more
+                record = record._replace(due=end, in_rounds=clock == 2)
+            self._restored(name, record)
+        self.ids = Ids(issued)
         return self
 
-    def _restore_timeline(self, state: Mapping[str, Any], shape: Cell, count: int) -> tuple[list[int], list[bool]]:
-        """Take back the timeline, and return where it counts each decision; states did not always have it."""
-        if self.timeline is None or state.get("timeline") is None:
-            return [-1] * count, [False] * count
-        self.timeline.restore(state["timeline"], shape)
-        marks, held = (check_array(state[name], name, (count,), integers=True) for name in ("marks", "held"))
-        if ((marks < -1) | (marks >= self.timeline.count)).any():
-            raise ValueError("a decision is counted in no block of the timeline; give what state returned, whole")
-        return marks.tolist(), held.astype(bool).tolist()
+    def _restored(self, number: str, record: Record) -> None:
+        """Enter a decision of a state in its queues."""
+        self._stamp += 1
+        if record.state == INACTIVE:
+            self.inactive += 1
+            self._hidden.append((self._stamp, number))
+        elif record.state == OPEN:
+            self.open_count += 1
+            self._shown.append((record.order, number))
+            if math.isfinite(record.due):
+                heapq.heappush(self._ends[record.in_rounds], (record.due, record.order, number))
+        else:
+            self.closed += 1
+            self._closings.append((self._stamp, number))
+        self._records[number] = record._replace(stamp=self._stamp)
 
 
 def check_id(number: Any) -> str:
@@ -429,6 +503,10 @@ def check_id(number: Any) -> str:
             f"the id is {shown!r}, of {len(number)} characters; give 1 to {_LONGEST_ID} of them that can be printed"
         )
     return number
+
+
+def _first(some: Iterable[str], count: int) -> list[str]:
+    return [number for number, _ in zip(some, range(count), strict=False)]
 
 
 def _read_ids(saved: Any, tokens: list[str]) -> list[str]:

@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorbandits.bandit.commands import Drawn
+from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.shares import Share, Shares
 from tensorbandits.base.checks import Cell
-from tensorbandits.model.sweep import Model
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, best_of
+from tensorbandits.policies.approximate import Draw, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.tensor.allowed import Allowed
-from tensorbandits.tensor.best import best_of_each
 
 Partial = Mapping[int, int]
 
 _COUNTED = 1_000_000  # arms that are counted one by one where combinations are forbidden
 _TRIES = 100  # to meet an allowed arm, before all are listed
-_OUTDATED = 2.0  # times as many rewards make all draws of the ring obsolete
 
 
 class Group:
@@ -129,140 +127,45 @@ class Spread:
         return self.parts[-1][1].draw(rng)
 
 
-class Ring:
-    """The last draws of a policy that samples, each with a number of its own.
+class RequestLaw:
+    """The law of one request, which may come again: what can be kept of it between decisions.
 
-    >>> from tensorbandits import TensorThompsonSampling
-    >>> ring = Ring(4)
-    >>> policy = TensorThompsonSampling((3, 4), rank=1, seed=0)
-    >>> ring.take(ring.fresh(policy), (3, 4)); [number for number, _ in ring.draws]
-    [0, 1, 2, 3]
-    >>> ring.take(ring.fresh(policy), (3, 4)); [number for number, _ in ring.draws]
-    [1, 2, 3, 4]
+    Threads may share it: what is kept is replaced as a whole, never changed.
     """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.draws: list[tuple[int, Draw]] = []
-        # The cores and rows of draws that are models, by rank, each in a line of its own, to be searched in one call.
-        self._packed: dict[Cell, tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]] = {}
-        self._alike: tuple[Cell | None, int] = None, 0  # the rank of the newest draws, if models, and how many have it
-        self._lines = np.arange(2 * size) % size  # so that lines that follow each other are a slice, wherever it begins
-        self._next = 0
-        self._shape: Cell = ()
-        self._received = 0.0  # rewards that the last draw knows of
-
-    def fresh(self, policy: ApproximateThompsonSampling, *, least: int = 1) -> list[Draw]:
-        """Have the policy learn, unless another thread does, and return its new draws: as many as the ring needs."""
-        received = policy.ledger.received
-        old = received > _OUTDATED * self._received + self.size
-        missing = self.size if old else max(self.size - len(self.draws), min(least, self.size))
-        found = policy.fresh_draws(missing, wait=not self.draws)
-        if found:
-            self._received = received
-        return found
-
-    @property
-    def last(self) -> int:
-        """The number of the newest draw."""
-        return self._next - 1
-
-    def take(self, fresh: Sequence[Draw], shape: Cell) -> None:
-        """Take in new draws, in the place of the oldest; draws of another shape are left behind."""
-        if shape != self._shape:
-            self.draws, self._packed, self._alike, self._shape = [], {}, (None, 0), shape
-        for draw in fresh:
-            if draw.shape != shape:
-                continue
-            self.draws.append((self._next, draw))
-            if type(draw) is Model:
-                self._pack(self._next, draw)
-            else:  # which has a search of its own
-                self._alike = None, 0
-            self._next += 1
-        del self.draws[: -self.size]
-
-    def _pack(self, number: int, draw: Model) -> None:
-        rank = draw.rank
-        if rank not in self._packed:
-            empty = np.empty((self.size, draw.core.size)), np.empty((self.size, draw.rows.size))
-            self._packed[rank] = *empty, draw.dims
-        cores, rows, _ = self._packed[rank]
-        at = number % self.size
-        cores[at], rows[at] = draw.core, draw.rows
-        before, alike = self._alike
-        self._alike = rank, alike + 1 if rank == before else 1
-
-    def best(self, count: int, query: Query) -> list[Cell]:
-        """Return the best allowed cells of the newest draws; of models of one rank, where all is allowed, in one call.
-
-        They are in the order of the draws, the oldest first.
-        """
-        draws = self.draws[-count:]
-        if query.allowed is not None:
-            return [best_of(draw, query) for _, draw in draws]
-        rank, alike = self._alike
-        if rank is not None and count <= alike:
-            first = draws[0][0] % self.size
-            return self._best_alike(rank, self._lines[first : first + count], query)
-        found = {number: best_of(draw, query) for number, draw in draws if type(draw) is not Model}
-        groups: dict[Cell, list[int]] = {}
-        for number, draw in draws:
-            if type(draw) is Model:
-                groups.setdefault(draw.rank, []).append(number)
-        for rank, numbers in groups.items():
-            found.update(zip(numbers, self._best_alike(rank, np.array(numbers) % self.size, query), strict=True))
-        return [found[number] for number, _ in draws]
-
-    def _best_alike(self, rank: Cell, lines: NDArray[np.int64], query: Query) -> list[Cell]:
-        cores, rows, dims = self._packed[rank]
-        return best_of_each(cores, rows, lines, dims, query.fixed)
-
-
-class Drawn(NamedTuple):
-    """What was drawn: the cell, its probability if that is known, by what, and the policy's note."""
-
-    cell: Cell
-    propensity: float | None
-    by: str
-    note: Any = None
-
-
-class Request:
-    """A request that may come again: what can be kept of it between decisions."""
 
     def __init__(self, query: Query, shares: Shares) -> None:
         self.query, self._shares = query, shares
         self.floors = Spread(query, shares.floors)
         self.baseline = Spread(query, shares.baseline if shares.holdout else (), whole=True)
         self.holdout = shares.holdout if self.baseline.parts else 0.0
-        self._best: list[Cell] = []  # of each draw of the ring
-        self._kept: dict[Cell, float] = {}
-        self._law_of = -1  # the last draw of the ring when that was worked out
+        self._kept: tuple[Draws | None, dict[Cell, float]] = None, {}  # the law of the last draws
+        self._best: dict[int, Cell] = {}  # of each of them, by number
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
         self._under: Query | None = None
 
-    def draw(self, ring: Ring, rng: np.random.Generator) -> Drawn:
-        """Draw from the ring, the floors and the baseline."""
-        law = self._law(ring)
+    def draw(self, draws: Draws, rng: np.random.Generator) -> Drawn:
+        """Draw from the best arms of posterior draws, the floors and the baseline."""
+        law = self.law(draws)
         by = self._by(rng)
         cell = self._pick(law, rng) if by == "policy" else self._spread(by).draw(rng)
         return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by)
 
-    def probability(self, ring: Ring, cell: Cell) -> float:
+    def probability(self, draws: Draws, cell: Cell) -> float:
         """Return the probability that :meth:`draw` has for an arm."""
-        return self._mixed(cell, self._law(ring).get(cell, 0.0))
+        return self._mixed(cell, self.law(draws).get(cell, 0.0))
 
     def ask(self, policy: Policy, rng: np.random.Generator) -> Drawn:
         """Draw from the floors and the baseline, or else have a policy choose by itself."""
         by = self._by(rng)
-        choice = policy.choose(self.query) if by == "policy" or policy.deterministic else None
+        choice = policy.propose(self.query) if by == "policy" or policy.traits.deterministic else None
         if by == "policy":
             assert choice is not None
             cell, note = choice
         else:
             cell, note = self._spread(by).draw(rng), None
-        known = None if choice is None or not policy.deterministic else self._mixed(cell, float(cell == choice.cell))
+        known = (
+            None if choice is None or not policy.traits.deterministic else self._mixed(cell, float(cell == choice.cell))
+        )
         return Drawn(cell, known, by, note)
 
     def _by(self, rng: np.random.Generator) -> str:
@@ -280,21 +183,24 @@ class Request:
             p += self.floors.probability(cell)
         return p if not self.holdout else self.holdout * self.baseline.probability(cell) + (1.0 - self.holdout) * p
 
-    def _law(self, ring: Ring) -> dict[Cell, float]:
-        """The policy's probability of each arm that has one; worked out anew when there are new draws."""
-        draws = len(ring.draws)
-        new = min(ring.last - self._law_of, draws)
-        if not new:
-            return self._kept
-        self._best = [*self._best, *ring.best(new, self.query)][-draws:]
-        law: dict[Cell, float] = {}
-        each = 1.0 / draws
-        for cell in self._best:
+    def law(self, draws: Draws) -> dict[Cell, float]:
+        """Return the policy's probability of each arm that has one; worked out anew when there are new draws."""
+        known, law = self._kept
+        if known is draws:
+            return law
+        before, numbers = self._best, draws.numbers
+        new = [number for number in numbers if number not in before]
+        found = dict(zip(new, draws.best(new, self.query), strict=True))
+        best = {number: found[number] if number in found else before[number] for number in numbers}
+        law = {}
+        each = 1.0 / len(numbers)
+        for cell in best.values():
             law[cell] = law.get(cell, 0.0) + each
-        self._kept, self._law_of = self._lowered(law, ring) if self._shares.ceilings else law, ring.last
-        return self._kept
+        law = self._lowered(law, draws, best) if self._shares.ceilings else law
+        self._best, self._kept = best, (draws, law)
+        return law
 
-    def _lowered(self, law: dict[Cell, float], ring: Ring) -> dict[Cell, float]:
+    def _lowered(self, law: dict[Cell, float], draws: Draws, best: Mapping[int, Cell]) -> dict[Cell, float]:
         """The law with what arms have above a ceiling given to the best arms under none."""
         keep = {cell: 1.0 for cell in law}
         for levels, ceiling in self._shares.ceilings:
@@ -304,10 +210,10 @@ class Request:
             keep.update({cell: min(keep[cell], room) for cell in inside})
         if min(keep.values()) >= 1.0:
             return law
-        others = self._elsewhere(ring)
+        others = self._elsewhere(draws)
         lowered: dict[Cell, float] = {}
-        each = 1.0 / len(ring.draws)
-        for (number, _), cell in zip(ring.draws, self._best, strict=True):
+        each = 1.0 / len(best)
+        for number, cell in best.items():
             other = others[number]
             kept = keep[cell] if other is not None else 1.0
             lowered[cell] = lowered.get(cell, 0.0) + each * kept
@@ -321,18 +227,20 @@ class Request:
         left = left / (1.0 - self.holdout) - self.floors.of(self.query, levels)
         return max(left, 0.0) / max(1.0 - self.floors.total, 1e-300)
 
-    def _elsewhere(self, ring: Ring) -> dict[int, Cell | None]:
+    def _elsewhere(self, draws: Draws) -> dict[int, Cell | None]:
         """The best arm of each draw among those under no ceiling; ``None`` where there is none."""
-        if self._under is None:
+        under = self._under
+        if under is None:
             forbidden = Allowed(forbidden=[one.levels for one in self._shares.ceilings])
             try:
-                self._under = self.query._replace(allowed=Allowed.of(forbidden, self.query.shape, self.query.allowed))
+                under = self.query._replace(allowed=Allowed.of(forbidden, self.query.shape, self.query.allowed))
             except ValueError:
-                self._under = self.query
-        self._others = {
-            n: self._others[n] if n in self._others else self._best_under(draw, self._under) for n, draw in ring.draws
-        }
-        return self._others
+                under = self.query
+            self._under = under
+        before = self._others
+        found = {n: before[n] if n in before else self._best_under(draw, under) for n, draw in draws.entries}
+        self._others = found
+        return found
 
     def _best_under(self, draw: Draw, query: Query) -> Cell | None:
         if query is self.query:

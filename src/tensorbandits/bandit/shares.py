@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 from tensorbandits.base.checks import is_finite, is_sequence
 from tensorbandits.space import Space
 
+_SOME = 1e-300  # of the decisions: a holdout that takes nothing, to check the baseline of one
 _PARTS = "give pairs of labels and a share, such as [({'channel': 'sms'}, 0.05)]"
 
 
@@ -74,10 +75,39 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
         return [[[[list(pair) for pair in levels.items()], share] for levels, share in part] for part in self[:3]]
 
     @classmethod
-    def from_state(cls, state: Sequence[Any], holdout: float) -> Self:
-        """Return the shares that :meth:`state` described."""
-        parts = [tuple(Share(dict(pairs), float(share)) for pairs, share in part) for part in state]
-        return cls(parts[0], parts[1], parts[2], float(holdout))
+    def from_state(cls, state: Sequence[Any], holdout: Any, space: Space) -> Self:
+        """Return the shares that :meth:`state` described, which must be possible in a space.
+
+        >>> space = Space({"offer": ["a", "b"]})
+        >>> Shares.from_state([[[[], -0.25]], [], [[[], 1.0]]], 0.0, space)
+        Traceback (most recent call last):
+        ...
+        ValueError: floors has the share -0.25; shares are from 0 to 1
+        """
+        names = ("floors", "ceilings", "baseline")
+        if not is_sequence(state) or len(state) != len(names) or not all(map(is_sequence, state)):
+            raise ValueError(f"the shares are {state!r}; give what state returned: floors, ceilings and baseline")
+        named = {}
+        for name, part in zip(names, state, strict=True):
+            try:
+                named[name] = [(_named(space, dict(pairs)), share) for pairs, share in part]
+            except (IndexError, TypeError, ValueError) as error:
+                raise ValueError(f"{name} are {part!r}, which is of no levels of this space ({error})") from None
+        if not holdout:  # the baseline of a holdout that is gone may wait for the next one
+            cls.of(space, **{**named, "baseline": "uniform"}, holdout=holdout)
+            found = cls.of(space, **named, holdout=_SOME)._replace(holdout=0.0)
+            return found
+        return cls.of(space, **named, holdout=holdout)
+
+
+def _named(space: Space, levels: dict[int, int]) -> dict[str, Any]:
+    """Labels of levels by position of the mode."""
+    found = {}
+    for mode, level in levels.items():
+        if not 0 <= mode < len(space.modes) or not 0 <= level < space.shape[mode]:
+            raise IndexError(f"there is no level {level} of mode {mode}")
+        found[space.modes[mode]] = space.levels[mode][level]
+    return found
 
 
 def _inside(space: Space, wanted: dict[int, int], levels: dict[int, int]) -> float:

@@ -81,6 +81,13 @@ class Fading:
         self.half_life = half_life
         self.era = self._era(0, time)  # steps so far
 
+    @classmethod
+    def of(cls, policy: Any, half_life: Span | None, time: float) -> Self:
+        """Return how what a policy was told fades, or refuse where it would not be forgotten."""
+        if half_life is not None and (why := policy.keeps()) is not None:
+            raise ValueError(f"half_life is given, but {why}")
+        return cls(half_life, time)
+
     def _era(self, rewards: int, time: float) -> int:
         if self.half_life is None:
             return 0

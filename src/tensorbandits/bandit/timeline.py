@@ -151,7 +151,7 @@ class Timeline:
             "last": self.last,
             "starts": self.starts,
             "totals": self.totals[:, :sides],
-            "levels": {str(mode): self.levels(mode)[:, :sides] for mode in range(len(self._levels))},
+            "levels": {str(mode): _used(self.levels(mode)[:, :sides]) for mode in range(len(self._levels))},
         }
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
@@ -174,6 +174,12 @@ class Timeline:
             self._widen(mode, width - 1)
             self._levels[mode][:blocks, :sides, :, :width] = counts
         return self
+
+
+def _used(counts: Floats) -> Floats:
+    """Counts up to the last level that has any, so that what is saved does not depend on how room was made."""
+    some = np.flatnonzero(counts.any(axis=(0, 1, 2)))
+    return counts[..., : some[-1] + 1 if len(some) else 1]
 
 
 def means(sums: Floats) -> dict[str, Floats]:

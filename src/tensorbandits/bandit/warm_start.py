@@ -59,6 +59,11 @@ class WarmStart:
     skipped: Mapping[str, Mapping[Label, float]] = field(default_factory=dict)
     added: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
 
+    def said(self) -> dict[str, Any]:
+        """Return it as plain data that JSON can hold."""
+        skipped = {mode: {str(label): float(n) for label, n in some.items()} for mode, some in self.skipped.items()}
+        return {"rows": self.rows, "rewards": float(self.rewards), "cells": self.cells, "skipped": skipped}
+
     def __repr__(self) -> str:
         rows = "" if self.rows is None else f", from {self.rows:,} rows"
         parts = [f"told {self.rewards:,g} rewards of {self.cells:,} cells{rows}"]
@@ -118,21 +123,28 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
     return Plan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
 
 
+def check_like(policy: Policy, like: bool, rewards: Any) -> None:
+    """Refuse what cannot be said of how a new level starts."""
+    if not like and rewards is not None:
+        raise ValueError(f"rewards is {rewards!r}, but nothing says whose rewards; name a level: like='spring'")
+    if like and not policy.traits.learns_from_logs:
+        raise ValueError(
+            f"{type(policy).__name__} learns only from cells that it chose itself, so that no level can start like "
+            "another; leave out like, or use TensorThompsonSampling"
+        )
+    if rewards is not None:
+        check_positive(rewards, "rewards")
+
+
 def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
     """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
 
     It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
     normal ones do.
     """
+    check_like(policy, level is not None, rewards)
     if level is None:
-        if rewards is not None:
-            raise ValueError(f"rewards is {rewards!r}, but nothing says whose rewards; name a level: like='spring'")
         return None
-    if not policy.takes_logs:
-        raise ValueError(
-            f"{type(policy).__name__} learns only from cells that it chose itself, so that no level can start like "
-            "another; leave out like, or use TensorThompsonSampling"
-        )
     wanted = None if rewards is None else check_positive(rewards, "rewards")
     past = policy.copy_ledger()
     its = past.cells[:, mode] == level
@@ -147,6 +159,10 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     sums = (array[its] for array in (past.counts, past.totals, past.squares, past.within))
     ledger = Ledger.of(shape, cells, *sums)
     ledger.fade(min(wanted / ledger.rounds, _WHOLE))
+    try:
+        policy.check_ledger(ledger)
+    except ValueError:  # large rewards that were amended left no digits of the others: too little is known of the level
+        return None
     return ledger
 
 

@@ -11,14 +11,12 @@ from tensorbandits.cli.stop import Stopped, stopping
 if TYPE_CHECKING:
     import typer
 
-_NEEDS = ("duckdb", "joblib", "matplotlib", "narwhals", "pyarrow", "rich", "threadpoolctl", "typer")  # experiments
-
 
 def main() -> None:
     """Be the program: run the command line, or say how to install what it needs, or that it was stopped."""
     with stopping():
         try:
-            check_installed("the command line", *_NEEDS)
+            check_installed("the command line", "rich", "typer")
             sys.path.append(os.getcwd())  # so that a policy of yours, as module:Class, is found beside your data
             application()(prog_name="tensorbandits")
         except ModuleNotFoundError as error:
@@ -33,11 +31,11 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> [command.name for command in application().registered_commands]
-    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve', 'backup', 'restore', 'replay', 'fold']
+    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve', 'backup', 'restore', 'replay', 'fold', 'repair']
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, keys, reproduce, serve, simulate, study
+    from tensorbandits.cli import backup, demo, evaluate, keys, repair, reproduce, serve, simulate, study
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -54,7 +52,7 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo, simulate, reproduce, study, evaluate, serve, backup, keys):
+    for command in (demo, simulate, reproduce, study, evaluate, serve, backup, repair, keys):
         command.register(app)
     return app
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorbandits.base.checks import check_installed, nearest
-from tensorbandits.cli.common import one_line_errors
+from tensorbandits.cli.common import one_line_errors, private
 from tensorbandits.cli.serve import NEEDS
 
 if TYPE_CHECKING:
-    from tensorbandits.service.engine.hosts import Hosts
     from tensorbandits.store import BanditRow, Store
 
 Url = Annotated[str | None, typer.Option("--store", help="The store: a file, or a URL of PostgreSQL.")]
@@ -28,7 +27,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The file to write; there must be none.")], store: Url = None
 ) -> None:
     """Copy a store, as it is at one moment, into a new file, while the service goes on."""
-    with one_line_errors(), _open(store) as opened:
+    with one_line_errors(), open_store(store) as opened:
         opened.backup(file)
         _say(opened, f"{file}: a copy of {opened.url}")
 
@@ -38,7 +37,7 @@ def restore(
     store: Annotated[str, typer.Option(help="The store to fill, which must be empty: a file, or a URL.")],
 ) -> None:
     """Fill an empty store from a copy: SQLite or PostgreSQL, whichever the copy was of."""
-    with one_line_errors(), _open(str(file)) as source, _open(store, new=True) as target:
+    with one_line_errors(), open_store(str(file)) as source, open_store(store, new=True) as target:
         target.copy_from(source)
         _say(target, f"{target.url}: all of {file}")
 
@@ -51,17 +50,24 @@ def replay(
     """Fold the events of bandits again, without snapshots, and say what they add up to.
 
     Where a snapshot says something else than its events, that is said, the snapshots of that bandit are dropped, as
-    they are only a cache, and the exit code is 1.
+    they are only a cache, and the exit code is 1; as it is where a log cannot be read.
     """
     differs = False
-    with one_line_errors(), _open(store) as opened:
-        hosts = _hosts(opened)
-        for row in [_find(opened, bandit)] if bandit is not None else opened.bandits():
-            replica = hosts.rebuild(row, until, caches=False)
-            ledger = replica.policy.copy_ledger()
-            words = f"{row.name}: {replica.seq:,} events, {replica.decisions:,} decisions, {ledger.received:,g} rewards"
-            words += f" that add up to {ledger.totals.sum():g}, {replica.waiting:,} decisions wait"
-            if not hosts.agrees(row, replica):
+    with one_line_errors(), open_store(store) as opened:
+        from tensorbandits.service.engine import loading
+        from tensorbandits.store import StoreError
+
+        for row in [find_bandit(opened, bandit)] if bandit is not None else opened.bandits():
+            try:
+                core = loading.rebuild(opened, row, until, caches=False)
+            except StoreError as error:
+                typer.echo(f"{row.name}: {error}")
+                differs = True
+                continue
+            state, ledger = core.state, core.policy.copy_ledger()
+            words = f"{row.name}: {state.seq:,} events, {state.decisions:,} decisions, {ledger.received:,g} rewards"
+            words += f" that add up to {ledger.totals.sum():g}, {core.waiting:,} decisions wait"
+            if not loading.agrees(opened, row, core):
                 opened.drop_snapshots(row.id)
                 words, differs = f"{words}; a snapshot said otherwise, and was dropped", True
             typer.echo(words)
@@ -76,23 +82,26 @@ def fold(
     before: Annotated[int | None, typer.Option(min=1, help="The last event to fold; all of them without it.")] = None,
 ) -> None:
     """Write old events to a file, and let the store keep only what they add up to; the service may run."""
-    with one_line_errors(), _open(store) as opened:
-        from tensorbandits.service.engine.hosted import Hosted
+    with one_line_errors(), open_store(store) as opened:
+        from tensorbandits.service.engine import loading
+        from tensorbandits.service.engine.engine import Engine
+        from tensorbandits.service.engine.host import Host
         from tensorbandits.service.http import export as exporting
+        from tensorbandits.service.metrics import Metrics
 
-        hosts, row = _hosts(opened), _find(opened, bandit)
+        engine, row = Engine(opened, Metrics()), find_bandit(opened, bandit)
         if export.exists():
             raise ValueError(f"{export} exists; give the name of a new file, so that no events are lost")
-        host = Hosted(row, hosts.rebuild(row))
-        last = host.replica.seq if before is None else before
-        with export.open("xb") as file:
+        host = Host(row, loading.rebuild(opened, row))
+        last = host.seq if before is None else before
+        with open(export, "xb", opener=private) as file:
             for piece in exporting.events(opened, host, opened.base(row.id), last):
                 file.write(piece)
-        count, base = hosts.fold(host, last)
+        count, base = engine.fold(host, last)
         typer.echo(f"{row.name}: {count:,} events up to {base:,} are in {export}, and added up in the store")
 
 
-def _open(url: str | None, *, new: bool = False) -> Store:
+def open_store(url: str | None, *, new: bool = False) -> Store:
     """Open a store, which must be there unless it may be new."""
     check_installed("the service", *NEEDS, extra="service")
     from tensorbandits.service.settings import Settings
@@ -106,14 +115,8 @@ def _open(url: str | None, *, new: bool = False) -> Store:
     return Store.open(place)
 
 
-def _hosts(store: Store) -> Hosts:
-    from tensorbandits.service.engine.hosts import Hosts
-    from tensorbandits.service.metrics import Metrics
-
-    return Hosts(store, Metrics())
-
-
-def _find(store: Store, name: str) -> BanditRow:
+def find_bandit(store: Store, name: str) -> BanditRow:
+    """Return a bandit of a store by its name, or say which there are."""
     row = store.find(name)
     if row is None:
         known = [one.name for one in store.bandits()]

@@ -1,5 +1,6 @@
 """What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
+import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorbandits.base.checks import check_installed
 from tensorbandits.cli.stop import Stopped
 from tensorbandits.sim.where import Where
 
@@ -68,6 +70,12 @@ def naming_options(*options: str, **others: str) -> Iterator[None]:
         raise
 
 
+def check_experiments(command: str) -> None:
+    """Refuse to begin a command of the extra ``experiments`` that would lack something half way."""
+    needs = ("duckdb", "joblib", "matplotlib", "narwhals", "pyarrow", "rich", "threadpoolctl", "typer")
+    check_installed(f"tensorbandits {command}", *needs)
+
+
 def check_least(**options: tuple[int | None, int]) -> None:
     """Refuse the first option that is below its least value; ``None`` was not given.
 
@@ -118,3 +126,8 @@ def print_table(console: "Console", title: str, header: Sequence[str], lines: Se
     before, console.width = console.width, max(console.width, sum(widths) + 3 * len(widths) + 1)
     console.print(table)  # a line that the terminal breaks is better than one that is cut
     console.width = before
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read: ``open(path, "xb", opener=private)``."""
+    return os.open(path, flags, 0o600)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from tensorbandits.cli import campaign
-from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors, print_table
+from tensorbandits.cli.common import (
+    check_experiments,
+    check_least,
+    check_out,
+    check_where,
+    one_line_errors,
+    print_table,
+)
 from tensorbandits.report.page import markdown_table
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.plots import band_words, plot_regret
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 _WORLD = PaperWorld(p=15, signal=0.5)  # the paper's smaller problem
 _KNOWN = {"rank": _WORLD.rank}
 _BASELINE = "Vectorized UCB"
-_POLICIES = {
+POLICIES = {
     "Tensor Thompson sampling": PolicyRecipe("thompson", _KNOWN),
     "Tensor ensemble sampling": PolicyRecipe("ensemble", _KNOWN),
     "Tensor elimination": PolicyRecipe("elimination", _KNOWN),
@@ -48,11 +55,12 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Run a campaign with simulated people, and every policy on a problem of the paper; write what they did."""
         with one_line_errors():
+            check_experiments("demo")
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), visitors=(visitors, 0))
             where = check_where(jobs)
-            short = _too_short(rounds)
+            short = too_short(rounds)
             if short:
-                least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not _too_short(number))
+                least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not too_short(number))
                 raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
             folder = check_out(out)
             if visitors:
@@ -60,10 +68,10 @@ def register(app: "typer.Typer") -> None:
             _demo(folder, rounds, replications, seed, where)
 
 
-def _too_short(rounds: int) -> list[str]:
+def too_short(rounds: int) -> list[str]:
     """The policies whose exploration leaves none of so many rounds."""
     refused, world = [], _WORLD(0)
-    for name, recipe in _POLICIES.items():
+    for name, recipe in POLICIES.items():
         try:
             recipe.make(world, rounds)
         except ValueError:
@@ -94,7 +102,7 @@ def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) ->
     from rich.console import Console
 
     comparison = compare(
-        _POLICIES, _WORLD, horizon=rounds, replications=replications, seed=seed, where=where, progress=True
+        POLICIES, _WORLD, horizon=rounds, replications=replications, seed=seed, where=where, progress=True
     )
     title = (
         f"{' x '.join([str(_WORLD.p)] * _WORLD.order)} cells, signal {_WORLD.signal}, noise {_WORLD.noise:g}, "

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from tensorbandits.cli.common import check_least, check_out, naming_options, one_line_errors
-from tensorbandits.cli.study import _names, _top
+from tensorbandits.cli.common import check_experiments, check_least, check_out, naming_options, one_line_errors
+from tensorbandits.cli.study import names_of, top_of
 
 if TYPE_CHECKING:
     import typer
@@ -65,12 +65,13 @@ def register(app: "typer.Typer") -> None:
         from tensorbandits.report.page import plain_words
 
         with one_line_errors(), naming_options(*_SHARED):
+            check_experiments("evaluate")
             check_least(seed=(seed, 0))
-            rows = read_log(log, _names(modes), reward, propensity=propensity, top=_top(top), missing=missing)
+            rows = read_log(log, names_of(modes), reward, propensity=propensity, top=top_of(top), missing=missing)
             found = evaluate(
                 rows,
                 _policies(policy, arm, rows.space),
-                context=_names(context),
+                context=names_of(context),
                 logged=cast(Any, logged),  # which is checked there
                 level=level,
                 seed=seed,
@@ -89,7 +90,7 @@ def _policies(policies: list[str] | None, arms: list[str] | None, space: "Space"
     for text in policies or (() if arms else _DEFAULT):
         _add(named, text, _loaded(text) if Path(text).is_file() else text)
     for text in arms or ():
-        pairs = [part.partition("=") for part in _names(text)]
+        pairs = [part.partition("=") for part in names_of(text)]
         if not pairs or not all(mode and sign and label for mode, sign, label in pairs):
             raise ValueError(f"--arm is {text!r}; give a label for each decided mode: offer=a,channel=sms")
         _add(named, text, {mode.strip(): _label(space, mode.strip(), label.strip()) for mode, _, label in pairs})

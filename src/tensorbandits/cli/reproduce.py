@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.cli.common import check_least, check_out, check_where, one_line_errors
+from tensorbandits.cli.common import check_experiments, check_least, check_out, check_where, one_line_errors
 
 if TYPE_CHECKING:
     import typer
@@ -33,6 +33,7 @@ def register(app: "typer.Typer") -> None:
 
         place = out or Path("out/reproduce-quick" if quick else "out/reproduce")
         with one_line_errors(place):
+            check_experiments("reproduce")
             check_least(replications=(replications, 1), seed=(seed, 0))
             where = check_where(jobs, backend, address)
             names = [item.name for item in choose_items(items or ["all"])]

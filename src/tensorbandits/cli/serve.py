@@ -28,6 +28,9 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on; 8000 unless given.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that serve.")] = None,
+    idle_seconds: Annotated[
+        float | None, typer.Option(help="Seconds after which a silent connection is closed; 75 unless given.")
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Begin with a campaign whose simulated users click.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json, or console for people.")] = None,
@@ -46,7 +49,8 @@ def serve(
             folder = until_the_end.enter_context(TemporaryDirectory(prefix="tensorbandits-demo-"))
             store = f"{folder}/demo.db"
         place = {"store": store, "host": host, "port": port, "workers": workers}
-        settings = Settings.read(None, **place, log_level=log_level, log_format=log_format, demo=demo or None)
+        how = {"idle_seconds": idle_seconds, "log_level": log_level, "log_format": log_format, "demo": demo or None}
+        settings = Settings.read(None, **place, **how)
         run(settings, lambda: _greet(settings))
 
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
-from tensorbandits.cli.common import check_least, check_out, check_where, naming_options, one_line_errors, print_table
+from tensorbandits.cli.common import (
+    check_experiments,
+    check_least,
+    check_out,
+    check_where,
+    naming_options,
+    one_line_errors,
+    print_table,
+)
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.policies.registry import records
 from tensorbandits.report.page import markdown_table
@@ -73,6 +81,7 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Compare policies in environments; print a table, keep every run, write a figure."""
         with one_line_errors(out), naming_options("backend", "address", n_jobs="jobs", horizon="rounds"):
+            check_experiments("simulate")
             recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
             worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
             check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))

@@ -6,7 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tensorbandits.cli.common import check_least, check_out, check_where, naming_options, one_line_errors
+from tensorbandits.cli.common import (
+    check_experiments,
+    check_least,
+    check_out,
+    check_where,
+    naming_options,
+    one_line_errors,
+)
 
 if TYPE_CHECKING:
     import typer
@@ -78,14 +85,15 @@ def register(app: "typer.Typer") -> None:
         from tensorbandits.study import read_log, study
 
         with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
+            check_experiments("study")
             check_least(rounds=(rounds, 1), rewards=(rewards, 1), replications=(replications, 1))
             check_least(seed=(seed, 0), rank=(rank, 1))
             where = check_where(jobs, backend, address)
-            found = read_log(log, _names(modes), reward, trials=trials, top=_top(top), missing=missing)
+            found = read_log(log, names_of(modes), reward, trials=trials, top=top_of(top), missing=missing)
             paths = study(
                 found,
                 check_out(out),
-                context=_names(context),
+                context=names_of(context),
                 policies=policy or (),
                 rank=rank,
                 rounds=rounds,
@@ -103,26 +111,26 @@ def register(app: "typer.Typer") -> None:
             typer.echo(f"wrote {paths[0]} and {paths[1]}")
 
 
-def _names(text: str) -> list[str]:
+def names_of(text: str) -> list[str]:
     """Return names that commas part; one that has a comma itself is quoted.
 
-    >>> _names('segment, offer,"x,y"')
+    >>> names_of('segment, offer,"x,y"')
     ['segment', 'offer', 'x,y']
     """
     return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
 
 
-def _top(text: str) -> int | dict[str, int] | None:
+def top_of(text: str) -> int | dict[str, int] | None:
     """Return what ``--top`` says: nothing, a number for all modes, or numbers by mode.
 
-    >>> _top("20"), _top("offer=20,segment=10"), _top("")
+    >>> top_of("20"), top_of("offer=20,segment=10"), top_of("")
     (20, {'offer': 20, 'segment': 10}, None)
     """
     if not text:
         return None
     if text.isdigit():
         return int(text)
-    pairs = [part.rpartition("=") for part in _names(text)]
+    pairs = [part.rpartition("=") for part in names_of(text)]
     if not all(name and number.isdigit() for name, _, number in pairs):
         raise ValueError(f"--top is {text!r}; give a number, or numbers by mode: offer=20,segment=10")
     return {name: int(number) for name, _, number in pairs}

@@ -152,7 +152,7 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
     """Write a file, whole or not at all."""
     partial = path.with_name(f"{path.name}.part")
     try:
-        with partial.open("wb") as file:
+        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
             yield file
         os.replace(partial, path)
     finally:

@@ -10,6 +10,7 @@ from tensorbandits.base.checks import check_at_least, check_count, check_positiv
 from tensorbandits.client.errors import ServerAwayError, words
 from tensorbandits.client.steps import Answer, Lost, Pause, Request, Send, Steps
 
+_REPAIRED = "quarantined"  # the code of a bandit that waits for somebody: trying again is no use
 BUSY = (429, 502, 503, 504)  # the service, or a proxy in front of it, says: later
 _FIRST, _LONGEST = 0.1, 5.0  # seconds to pause after the first try, and at most
 
@@ -75,7 +76,8 @@ class Patience:
                 if answer.status not in BUSY:
                     self._until = -float("inf")
                     return answer._replace(again=reached)
-                reached, last = True, words(answer)[1]
+                code, last, _ = words(answer)
+                reached, once = True, once or code == _REPAIRED
             pause = self.pause(number, answer)
             if once or number >= self.retries or self._clock() + pause >= started + self.budget:
                 break

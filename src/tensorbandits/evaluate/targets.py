@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorbandits.base.checks import Cell, check_cell, is_sequence, nearest
 from tensorbandits.evaluate.rows import Rows
+from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.space import Space
@@ -146,12 +147,12 @@ def _trained(policy: Policy, rows: Rows) -> Law:
 
 def law_of(policy: Policy, rows: Rows) -> Law:
     """Return what a policy would do as it is, within the rules of the space."""
-    allowed, shares = rows.rules, getattr(policy, "shares", None)
-    if shares is None:
+    allowed, sampling = rows.rules, as_sampling(policy)
+    if sampling is None:
         return lambda levels: _sure(policy.best(levels, allowed))
 
     def law(levels: Cell) -> tuple[Ints, Floats]:
-        found = shares(levels, allowed)
+        found = sampling.shares(levels, allowed)
         return np.array(list(found), dtype=np.int64), np.array(list(found.values()))
 
     return law

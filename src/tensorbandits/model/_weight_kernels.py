@@ -1,4 +1,4 @@
-"""Compiled choice of the Polya-Gamma variates that are due; ``tests/tensor/test_likelihood.py`` does it plainly."""
+"""Compiled choice of the Polya-Gamma variates that are due; ``tests/model/test_likelihood.py`` does it plainly."""
 
 from __future__ import annotations
 

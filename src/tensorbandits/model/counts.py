@@ -139,7 +139,8 @@ class Counts:
 
     def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
         """Take sums of whole numbers, whose squares are no smaller than they are."""
-        possible = (totals >= 0.0) & (totals <= _MOST * counts) & (squares >= totals * (1.0 - ROUNDING))
+        near = ROUNDING * (1.0 + counts)
+        possible = (totals >= -near) & (totals <= _MOST * counts) & (squares >= totals * (1.0 - ROUNDING) - near)
         return possible if faded else possible & whole(counts, totals)
 
     def rewards(self, values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The policies: one file per algorithm; ``base`` states the contract. Know no simulation and no storage."""
+"""The policies, which decide which combination to try next: one file per algorithm; ``base`` states the contract."""
 
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
@@ -8,6 +8,7 @@ from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
 from tensorbandits.policies.estr import MatricizedESTR
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.thompson import TensorThompsonSampling
+from tensorbandits.policies.traits import Traits
 from tensorbandits.policies.ucb import VectorizedUCB
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "TensorEnsembleSampling",
     "TensorEpochGreedy",
     "TensorThompsonSampling",
+    "Traits",
     "VectorizedUCB",
 ]

@@ -1,4 +1,4 @@
-"""Approximate Thompson sampling: play the best cell of a draw of the tensor (the paper's section S.4, Algorithm 4).
+"""Thompson sampling with any sampler: draw a tensor of mean rewards, play its best cell (the paper's Algorithm 4).
 
 The frame of all sampling policies. An *oracle* maps the history to a random draw of the mean tensor; the closer
 the law of its best cell is to the posterior law, the lower the regret (Theorem 3).
@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from tensorbandits.model.rewards import Reward
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.traits import Traits
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _LARGEST_CORE = 4096
 _CORE_SECONDS = 2e-10  # per cubed entry of the core
 _SETTLING = 20  # draws that are thrown away where the sampler moves slowly
 _ROUNDING = 1e-9  # of a number of draws
-_MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
+MOST_STEPS = 40  # of the sampler between two posterior draws, where it moves slowly
 
 
 class Oracle(Protocol):
@@ -77,7 +78,7 @@ class ApproximateThompsonSampling(Policy):
     >>> policy.tell(cell, 1.0)
     """
 
-    learns = True
+    traits = Traits(samples=True, grows=True, fades=True, learns_apart=True)
 
     def __init__(
         self,
@@ -96,30 +97,37 @@ class ApproximateThompsonSampling(Policy):
         self.oracle = oracle
         self.draws = check_count(draws, "draws")
         self._draw: Draw | None = None  # what decisions are made from
-        self._draws: dict[bool, list[Draw]] = {}  # of what is believed, and of what would be played
+        self._believed: list[Draw] = []  # draws of what is believed, until there is more to learn from
+        self._law: list[tuple[float, Draw]] = []  # what the next decision may be made from, with its probability
 
     def _ready(self) -> bool:
         return self._draw is not None
 
     def _learn(self) -> None:
-        self._draws = {}
-        self._draw = self._checked(self.oracle(self._ledger, self._rng))
+        self._forget_draws()
+        self._draw = self._checked_draw(self.oracle, self._rng)
 
-    def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
+    def _forget_draws(self) -> None:
+        """Forget the draws that were made to look at."""
+        self._believed, self._law = [], []
+
+    def propose(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
         """Return the best allowed cell of the last draw; waits for nobody once there is one."""
         if not isinstance(query, Query):
             raise TypeError(f"{query!r} is no Query; give what policy.query(levels, allowed) returns")
         draw = self._draw
-        if draw is None:
-            self.learn()
-            draw = self._draw
-            assert draw is not None
-        if query.shape != draw.shape:  # a mode has gained levels since
-            with self._turns.gate:
+        if draw is None or query.shape != draw.shape:  # nothing was learned yet, or a mode has gained levels since
+            with self._turns.still():
                 query, draw = self.query(query.levels, query.given), self._draw
-            if draw is None:
-                return self.decide(query, rng)
+                if draw is None:
+                    draw = self._checked_draw(copy.deepcopy(self.oracle), rng or self._rng)
         return Choice(best_of(draw, query))
+
+    def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
+        """Return the best allowed cell of the last draw, as :meth:`propose` does; there is nothing to count."""
+        if self._draw is None and isinstance(query, Query):
+            self.learn()
+        return self.propose(query, rng or self._rng)
 
     def fresh_draws(self, count: int = 1, *, wait: bool = True) -> list[Draw]:
         """Learn once, and return new draws to decide from; the first is the one that :meth:`decide` reads.
@@ -138,39 +146,47 @@ class ApproximateThompsonSampling(Policy):
 
     def _more(self, count: int) -> list[Draw]:
         """Further draws given the same ledger."""
-        return [self._checked(self.oracle(self._ledger, self._rng)) for _ in range(count)]
+        return [self._checked_draw(self.oracle, self._rng) for _ in range(count)]
+
+    def _checked_draw(self, oracle: Oracle, rng: np.random.Generator) -> Draw:
+        """Return a draw of an oracle."""
+        return self._checked(oracle(self._ledger, rng))
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         assert self._draw is not None
         return Choice(best_of(self._draw, query))
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        self._draws = {}
+        self._forget_draws()
 
     def _observe_ledger(self, ledger: Ledger) -> None:
-        self._draws = {}
+        self._forget_draws()
 
     def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
-        self._draws = {}
+        self._forget_draws()
 
     def _fade(self, factor: float) -> None:
-        self._draws = {}
+        self._forget_draws()
 
     def _grow(self, shape: Cell) -> None:
-        self._draws, self._draw = {}, None
+        self._forget_draws()
+        self._draw = None
 
     def propensity(self, cell: Sequence[int], allowed: Any = None) -> float:
-        """Return the share of draws that would choose this cell given its context levels and what is allowed.
+        """Return the probability that the next ``ask`` returns this cell, given its context and what is allowed.
 
-        An estimate of the probability that the next ``ask`` returns it; nothing is changed.
+        See :meth:`shares`; nothing is changed.
         """
         (valid,) = check_cells([cell], self.shape).tolist()
         return self.shares(tuple(valid[j] for j in self.context), allowed).get(tuple(valid), 0.0)
 
     def shares(self, levels: Sequence[int] = (), allowed: Any = None) -> dict[Cell, float]:
-        """Return the share of draws that would choose each cell, of those that any draw chooses, the largest first.
+        """Return the probability of each cell to be returned by the next ``ask``, the largest first; others have none.
 
-        An estimate of the law of the next ``ask``, from as many draws as the policy averages over; nothing is changed.
+        It is the law of that decision given all that the policy holds at this moment (its rewards, its sampler's
+        present state, the draws that it may play again), over the random numbers to come: what copies of the policy
+        would play that are each given another seed. What must be drawn for it is drawn as often as ``draws`` says, on
+        copies, so that it is known up to the error of so many draws; nothing is changed.
 
         >>> from tensorbandits import TensorThompsonSampling
         >>> policy = TensorThompsonSampling((2, 3), rank=1, context=(0,), seed=0)
@@ -178,10 +194,21 @@ class ApproximateThompsonSampling(Policy):
         >>> policy.shares((0,))
         {(0, 1): 1.0}
         """
+        found: dict[Cell, list[float]] = {}
         with self._turns.still():
             query = self.query(levels, allowed)
-            chosen = Counter(best_of(draw, query) for draw in self._copies(played=True))
-        return {cell: count / chosen.total() for cell, count in chosen.most_common()}
+            if not self._law:
+                self._law = self._next_draws()
+            for weight, draw in self._law:
+                found.setdefault(best_of(draw, query), []).append(weight)
+        chances = {cell: math.fsum(weights) for cell, weights in found.items()}
+        total = math.fsum(chances.values())
+        return {cell: chance / total for cell, chance in sorted(chances.items(), key=lambda item: -item[1])}
+
+    def _next_draws(self) -> list[tuple[float, Draw]]:
+        """Return what the next decision may be made from, each with its probability."""
+        rng = self._aside()
+        return [(1.0, self._checked_draw(copy.deepcopy(self.oracle), rng)) for _ in range(self.draws)]
 
     def samples(self, cells: ArrayLike) -> NDArray[np.float64]:
         """Return the mean rewards of cells (n, d) in each posterior draw, shape (draws, n).
@@ -205,12 +232,18 @@ class ApproximateThompsonSampling(Policy):
         """Return what is believed of mean rewards (n,), given draws of them (draws, n), such as :meth:`samples`."""
         return np.asarray(rewards.mean(axis=0))
 
-    def _interval(self, cells: NDArray[np.int64], level: float) -> Floats:
-        draws = self._posterior_draws()
-        _check_told(level, len(draws))
-        rewards = np.array([self._mean_rewards(draw, cells) for draw in draws])
+    def interval(self, cells: ArrayLike, level: float = 0.9) -> NDArray[np.float64]:
+        """Return bounds between which the mean rewards of cells (n, d) are believed to be, shape (n, 2).
+
+        ``level`` is the probability that a mean lies between its two bounds.
+        """
+        share, valid = check_probability(level, "level"), check_cells(cells, self.shape)
+        with self._turns.still():
+            draws = self._posterior_draws()
+            _check_told(share, len(draws))
+            rewards = np.array([self._mean_rewards(draw, valid) for draw in draws])
         # Of n draws and the truth, if all are drawn alike, each is the k-th smallest with the same probability.
-        bounds = np.quantile(rewards, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
+        bounds = np.quantile(rewards, [0.5 - share / 2, 0.5 + share / 2], axis=0, method="weibull")
         return np.asarray(bounds.T)
 
     def mean_rewards(self, draw: Draw, cells: ArrayLike) -> Floats:
@@ -227,20 +260,17 @@ class ApproximateThompsonSampling(Policy):
         return np.random.Generator(source.jumped())
 
     def _posterior_draws(self) -> list[Draw]:
-        """Draws given the ledger as it is, made on copies so that neither oracle nor generator moves."""
-        return self._copies(played=False)
-
-    def _copies(self, *, played: bool) -> list[Draw]:
-        if played not in self._draws:
+        """Draws given the ledger as it is, made on a copy so that neither oracle nor generator moves."""
+        if not self._believed:
             oracle = copy.deepcopy(self.oracle)
-            getattr(oracle, "detach", lambda *, played: None)(played=played)
-            self._draws[played] = self._draw_copies(oracle)
-        return self._draws[played]
+            getattr(oracle, "detach", lambda: None)()
+            self._believed = self._draw_copies(oracle)
+        return self._believed
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         """Draws of a stream of their own: the draw that will be served is one of many, and must not be among them."""
         rng = self._aside()
-        return [self._checked(oracle(self._ledger, rng)) for _ in range(self.draws)]
+        return [self._checked_draw(oracle, rng) for _ in range(self.draws)]
 
     def _checked(self, draw: Draw) -> Draw:
         if not isinstance(draw, (Tucker, np.ndarray)) or draw.shape != self._ledger.shape:
@@ -269,6 +299,16 @@ def _check_told(level: float, draws: int) -> None:
             f"level is {level:g}; {draws} draws tell no more than {1 - 2 / (draws + 1):.3g}: lower it, or make the "
             f"policy with {math.ceil(2.0 / (1.0 - level) - 1.0 - _ROUNDING)} draws or members"
         )
+
+
+def as_sampling(policy: Policy) -> ApproximateThompsonSampling | None:
+    """Return a policy if its decisions are made from draws, else ``None``.
+
+    >>> from tensorbandits import TensorThompsonSampling, VectorizedUCB
+    >>> as_sampling(VectorizedUCB((2, 3))) is None, as_sampling(TensorThompsonSampling((2, 3), 1)) is None
+    (True, False)
+    """
+    return cast(ApproximateThompsonSampling, policy) if policy.traits.samples else None
 
 
 def best_of(draw: Draw, query: Query) -> Cell:
@@ -318,13 +358,10 @@ class ModelOracle(Oracle, Protocol):
 class ModelSampling(ApproximateThompsonSampling):
     """Approximate Thompson sampling with a model oracle: the frame of the library's own sampling policies."""
 
+    traits = replace(ApproximateThompsonSampling.traits, models=True)
     oracle: ModelOracle
     rank: Rank
     reward: Reward
-
-    def _learn(self) -> None:
-        self._draws = {}
-        self._draw = self.oracle.advance(self._ledger, self._rng).copy()
 
     def still(self) -> AbstractContextManager[None]:
         """Have the policy stand still while several things are read of it; rewards that are told meanwhile wait."""
@@ -360,9 +397,16 @@ class ModelSampling(ApproximateThompsonSampling):
         """Return the mean of draws, of counts the median."""
         return self.oracle.likelihood.typical(rewards)
 
-    def _check_reward(self, reward: float) -> None:
-        if not self.oracle.likelihood.may_be(reward):
-            raise ValueError(f"the reward is {reward:g}; {self._allowed_rewards}")
+    def _checked_draw(self, oracle: Any, rng: np.random.Generator) -> Draw:
+        model: Model = oracle.advance(self._ledger, rng)
+        return model.copy()
+
+    def check_reward(self, reward: Any) -> float:
+        """Return a reward as a number, if it can be one here; else say what can."""
+        value = super().check_reward(reward)
+        if not self.oracle.likelihood.may_be(value):
+            raise ValueError(f"the reward is {value:g}; {self._allowed_rewards}")
+        return value
 
     def _check_rewards(
         self,
@@ -394,7 +438,7 @@ class ModelSampling(ApproximateThompsonSampling):
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         rng = self._aside()
         ours: Any = oracle
-        steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), _MOST_STEPS)
+        steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), MOST_STEPS)
         draws: list[Draw] = []
         lost = _SETTLING if steps > 1 else 0  # a slow sampler may still be on its way from before the last rewards
         for _ in range(lost + self.draws):
@@ -408,3 +452,8 @@ class ModelSampling(ApproximateThompsonSampling):
         """Return why the core is too large, or ``None``."""
         ranks = resolve_rank(rank, check_shape(shape))
         return None if ranks is None else core_refusal(ranks)
+
+
+def as_modelling(policy: Policy) -> ModelSampling | None:
+    """Return a policy if its draws are low-rank models, which can be explained, else ``None``."""
+    return cast(ModelSampling, policy) if policy.traits.models else None

@@ -1,17 +1,17 @@
 """The contract of every policy: ask for a cell, tell its reward, in any order, at any time, or never.
 
-A policy sees integer cells only. A subclass implements ``_choose``, ``_best`` and ``_estimate``, each of a
-:class:`~tensorbandits.policies.query.Query`. When it learns apart from deciding, it sets ``learns`` and implements
-``_learn``, which publishes something finished that ``_choose`` reads, and ``_ready``. When it holds more than the
-ledger: ``_observe``, ``_correct``, ``_fade``, ``_grow``, ``_state`` and ``_restore``. When a batch can share work:
-``_choose_many``. Each argument of its constructor is kept under its own name, which is how a saved policy is made
-again. These hooks are called when nobody else changes the policy, and must not call its public methods.
+A policy sees integer cells only. A subclass says what it can do in ``traits`` and implements ``_choose``, ``_best`` and
+``_estimate``, each of a :class:`~tensorbandits.policies.query.Query`. Deciding changes nothing: what a decision changes
+(a count of pulls, a phase) is in ``_issue``, which is also called where another process has decided. When the policy
+learns apart from deciding, it implements ``_learn``, which publishes something finished that ``_choose`` reads, and
+``_ready``. When it holds more than the ledger: ``_observe``, ``_correct``, ``_fade``, ``_grow``, ``_state`` and
+``_restore``. When a batch can share work: ``_choose_many``. Each argument of its constructor is kept under its own
+name, which is how a saved policy is made again. These hooks are called when nobody else changes the policy, and must
+not call its public methods.
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -29,8 +29,6 @@ from tensorbandits.base.checks import (
     check_context,
     check_count,
     check_level,
-    check_levels,
-    check_probability,
     check_reward,
     check_rewards,
     check_seed,
@@ -40,7 +38,9 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
-from tensorbandits.policies.query import Choice, Notes, Query
+from tensorbandits.policies.changes import Change, Correction, Fading, Issued, Reward, Sums, Trials, apply
+from tensorbandits.policies.query import Choice, Notes, Query, check_rows
+from tensorbandits.policies.traits import Traits
 from tensorbandits.policies.turns import Turns
 from tensorbandits.tensor.allowed import Allowed
 
@@ -72,16 +72,18 @@ class Policy(ABC):
     True
     """
 
-    learns: ClassVar[bool] = False  # whether learning is apart from deciding
-    forgets: ClassVar[bool] = True  # whether it follows means that change, while the past fades
-    takes_logs: ClassVar[bool] = True  # whether it learns from rewards of cells that it did not choose
-    deterministic: ClassVar[bool] = False  # whether a decision follows from what was told and asked, without chance
+    traits: ClassVar[Traits] = Traits()  # what it can do
     state_version: ClassVar[int] = 1  # of what `_state` returns
     older_versions: ClassVar[tuple[int, ...]] = ()  # that `_upgraded` reads
     _kinds: ClassVar[dict[str, type[Policy]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if former := [name for name in ("learns", "forgets", "takes_logs", "deterministic") if name in vars(cls)]:
+            raise TypeError(
+                f"{cls.__name__} sets {former}; what a policy can do is said in one place: traits = "
+                "Traits(learns_apart=.., fades=.., learns_from_logs=.., deterministic=..)"
+            )
         Policy._kinds[saving.kind_name(cls)] = cls
 
     def __init__(
@@ -92,14 +94,18 @@ class Policy(ABC):
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         self.shape = check_shape(shape)
+        if not self.traits.contextual and (not is_sequence(context) or len(context)):
+            raise ValueError(
+                f"{type(self).__name__} takes no context, but context={context!r} was given; use "
+                "TensorThompsonSampling, TensorEnsembleSampling, TensorEpochGreedy or VectorizedUCB, which do"
+            )
         self.context = check_context(context, self.shape)
         self.decided: Cell = tuple(j for j in range(len(self.shape)) if j not in self.context)
         self._ledger = Ledger(self.shape)
         self.reseed(seed)
-        self._turns = Turns(self.learns)
+        self._turns = Turns(self.traits.learns_apart)
         self._notes = Notes(_NOTES)
         self._standing: Allowed | None = None
-        self._free = np.full(len(self.shape), -1)
 
     def reseed(self, seed: int | np.random.SeedSequence | None = None) -> None:
         """Draw from other random numbers from now on; ``None`` is for fresh ones."""
@@ -107,10 +113,15 @@ class Policy(ABC):
         checked = check_seed(seed)
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
 
+    def own_again(self) -> None:
+        """Be of use in a child process, where no thread of the parent goes on: with locks and randomness of its own."""
+        self._turns = Turns(self.traits.learns_apart)
+        self.reseed(None)
+
     # What a subclass implements.
 
     def _learn(self) -> None:  # noqa: B027  (most policies have nothing to learn apart from deciding)
-        """Bring what is believed up to date with the ledger, and publish it."""
+        """Bring what is believed up to date with the ledger, and publish it for ``_choose``."""
 
     def _ready(self) -> bool:
         """Say whether there is something to decide from; else an ask waits for what another thread learns."""
@@ -118,14 +129,21 @@ class Policy(ABC):
 
     @abstractmethod
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice | Cell:
-        """Return the decision: a cell, or a choice if its note shall be told again with the reward."""
+        """Return the decision: a cell, or a choice with a note for ``_issue`` and ``_observe``.
+
+        Nothing is changed but the generator.
+        """
+
+    def _issue(self, cell: Cell, note: Any) -> None:  # noqa: B027
+        """Take note that a decision was made, perhaps by another process; ``note`` is ``None`` if it is not known."""
 
     def _choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        """Return the decisions; a policy that can share work does so here."""
+        """Return the decisions, each issued; a policy that can share work does so here."""
         choices = []
         for query in queries:
             self._learn()
-            choices.append(_as_choice(self._choose(query, self._rng)))
+            choices.append(Choice.of(self._choose(query, self._rng)))
+            self._issue(*choices[-1])
         return choices
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:  # noqa: B027
@@ -145,9 +163,6 @@ class Policy(ABC):
         ``note`` is that of the decision, if one is known; ``weight`` is what fading has left of the reward.
         """
 
-    def _check_reward(self, reward: float) -> None:  # noqa: B027
-        """Refuse a finite number that cannot be a reward here."""
-
     def _check_rewards(  # noqa: B027
         self,
         counts: NDArray[np.float64],
@@ -164,12 +179,8 @@ class Policy(ABC):
     def _fade(self, factor: float) -> None:  # noqa: B027
         """Let what was observed so far count less; the ledger did so already."""
 
-    def _grow(self, shape: Cell) -> None:
+    def _grow(self, shape: Cell) -> None:  # noqa: B027
         """Follow modes that gain levels; ``self.shape`` and the ledger's are still the old ones."""
-        raise ValueError(
-            f"{type(self).__name__} cannot follow a mode that gains levels; make a new policy of shape {shape} and "
-            "give it what was learned with tell_ledger"
-        )
 
     def _state(self) -> dict[str, Any]:
         """Return what the policy holds beyond its ledger and generator: arrays, numbers, strings, nested dicts."""
@@ -190,13 +201,6 @@ class Policy(ABC):
     @abstractmethod
     def _estimate(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the believed mean rewards of valid cells (n, d), shape (n,), without changing anything."""
-
-    def _interval(self, cells: NDArray[np.int64], level: float) -> NDArray[np.float64]:
-        """Return believed bounds (n, 2) of the mean rewards of valid cells, without changing anything."""
-        raise ValueError(
-            f"{type(self).__name__} has no posterior to take intervals from; use TensorThompsonSampling, "
-            "TensorEnsembleSampling or ApproximateThompsonSampling, which do"
-        )
 
     # What a caller uses.
 
@@ -219,36 +223,52 @@ class Policy(ABC):
 
     def query(self, levels: Sequence[int] = (), allowed: Any = None) -> Query:
         """Return a request, checked, for :meth:`decide`: the levels of the context modes and what may be chosen."""
-        shape = self.shape
-        valid = check_levels(levels, self.context, shape)
-        fixed = self._free
-        if valid:
-            fixed = fixed.copy()
-            fixed[list(self.context)] = valid
-        standing = self._standing
-        if standing is not None and standing.shape != shape:  # another thread gives a mode more levels just now
-            standing = Allowed.of(standing, shape)
-        if allowed is not None or standing is not None:
-            return Query(valid, fixed, Allowed.of(allowed, shape, standing), shape, allowed)
-        return Query(valid, fixed, None, shape)
+        return Query.of(levels, allowed, self.shape, self.context, self._standing)
 
     def learn(self) -> None:
-        """Bring what is believed up to date with all rewards told; others may ask, decide and tell meanwhile."""
-        if self.learns:
-            with self._turns.still():
-                self._learn()
+        """Bring what is believed up to date with all rewards told; others may ask, decide and tell meanwhile.
+
+        A policy that does not learn apart from deciding prepares its next decision, so that it takes no longer than
+        others do.
+        """
+        with self._turns.still():
+            self._learn()
+
+    def propose(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
+        """Return a decision from what was learned last, and change nothing but the generator.
+
+        Whoever carries it out says so with :meth:`issued`, in this process and in all others that follow it.
+
+        >>> from tensorbandits import VectorizedUCB
+        >>> policy, rng = VectorizedUCB((2, 3)), np.random.default_rng(0)
+        >>> policy.propose(policy.query(), rng).cell, policy.propose(policy.query(), rng).cell
+        ((0, 0), (0, 0))
+        >>> policy.issued((0, 0))
+        >>> policy.propose(policy.query(), rng).cell
+        (0, 1)
+        """
+        with self._turns.gate:
+            return _proposed(self, query, rng or self._rng)
+
+    def issued(self, cell: Sequence[int], note: Any = None) -> None:
+        """Take note that a decision was made, also if another process made it; ``note`` is what came with it.
+
+        A policy that is told of all decisions and rewards in the order of a log goes through the same phases as the one
+        that decided.
+        """
+        if note is not None:
+            self._check_note(note)
+        self._turns.submit(apply, self, Issued(check_cell(cell, self.shape), note))
 
     def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
-        """Return a decision from what was learned last, in microseconds, whatever another thread learns meanwhile.
+        """Return a decision from what was learned last, issued; waits for no other thread that learns.
 
         A note that comes with it is told again with the reward.
         """
-        if not isinstance(query, Query):
-            raise TypeError(f"{query!r} is no Query; give what policy.query(levels, allowed) returns")
         with self._turns.gate:
-            if query.shape != self.shape:  # a mode has gained levels since
-                query = self.query(query.levels, query.given)
-            return _as_choice(self._choose(query, rng or self._rng))
+            choice = _proposed(self, query, rng or self._rng)
+            self._issue(*choice)
+            return choice
 
     def ask(self, levels: Sequence[int] = (), allowed: Any = None) -> Cell:
         """Return the cell to play, a tuple of ints, given the levels of the context modes in order.
@@ -257,13 +277,13 @@ class Policy(ABC):
         Learns first, unless another thread does so at the moment: then it decides from what was learned before.
         """
         choice = self.choose(self.query(levels, allowed))
-        if choice.note is not None:
-            self._turns.submit(self._notes.put, choice.cell, choice.note)
+        if choice.note is not None and self.traits.rewards_need_notes:
+            self._turns.submit(apply, self, Issued(*choice, kept=True))
         return choice.cell
 
     def choose(self, query: Query) -> Choice:
         """Return what :meth:`ask` would, for those who keep the note that comes with it and tell it again."""
-        if self.learns and self._turns.begin(wait=not self._ready()):
+        if self.traits.learns_apart and self._turns.begin(wait=not self._ready()):
             try:
                 self._learn()
             finally:
@@ -287,16 +307,16 @@ class Policy(ABC):
         valid = check_cell(cell, self.shape)
         if trials is not None:
             (clicks,), (count,) = check_clicks([reward], [trials], 1)
-            self._turns.submit(self._take_trials, valid, float(clicks), float(count), note)
+            self._turns.submit(apply, self, Trials(valid, float(clicks), float(count), note))
             return
-        self._turns.submit(self._take, valid, self.check_reward(reward), note)
+        self._turns.submit(apply, self, Reward(valid, self.check_reward(reward), note))
 
     def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None, *, weight: float = 1.0) -> None:
         """Replace a reward that was told by another, as if that had been told; ``note`` is that of the decision.
 
         What was decided and learned from the old one meanwhile stays, and is learned over. A reward that was never
-        told is refused, as far as the sums of its cell tell. Of one that has faded, ``weight`` is what it still counts
-        for: the product of all factors since.
+        told is refused, as far as the sums of its cell tell, also while another thread learns: nobody waits for that.
+        Of one that has faded, ``weight`` is what it still counts for: the product of all factors since.
 
         >>> from tensorbandits import VectorizedUCB
         >>> policy = VectorizedUCB((2, 3))
@@ -307,27 +327,23 @@ class Policy(ABC):
         """
         if note is not None:
             self._check_note(note)
-        valid, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
-        self._check_reward(after)
-        with self._turns.frozen():  # all that was told before is taken in then
-            self._ledger.replace(valid, before, after, weight)
-            self._correct(valid, before, after, note, weight)
+        valid, before = check_cell(cell, self.shape), check_reward(old, "the old reward")
+        change = Correction(valid, before, self.check_reward(new), note, check_weight(weight))
+        self._turns.submit(apply, self, change, check=lambda waiting: change.check(self._ledger, waiting))
 
     def check_reward(self, reward: Any) -> float:
         """Return a reward as a number, if it can be one here; else say what can."""
-        value = check_reward(reward)
-        self._check_reward(value)
-        return value
+        return check_reward(reward)
 
     def ask_many(self, levels: ArrayLike | int, allowed: Any = None) -> list[Cell]:
         """Return one cell per row of context levels (n, number of context modes), as asking one by one would.
 
         A policy without context takes the number of cells wanted. What is ``allowed`` holds for all of them.
         """
-        rows = self._check_many(levels)
+        rows = check_rows(levels, self.context, self.shape)
         with self._turns.still():
             choices = self._choose_many([self.query(row, allowed) for row in rows])
-            for choice in choices:
+            for choice in choices if self.traits.rewards_need_notes else ():
                 if choice.note is not None:
                     self._notes.put(*choice)
         return [choice.cell for choice in choices]
@@ -339,11 +355,14 @@ class Policy(ABC):
         """
         valid = check_cells(cells, self.shape)
         if trials is not None:
-            self._turns.submit(self._take_many_trials, valid, *check_clicks(rewards, trials, len(valid)))
-            return
-        values = check_rewards(rewards, len(valid))
-        self._check_rewards(np.ones(len(values)), values, values**2)
-        self._turns.submit(self._take_many, valid, values)
+            columns = [column.tolist() for column in (valid, *check_clicks(rewards, trials, len(valid)))]
+            many: list[Change] = [Trials(tuple(cell), *numbers) for cell, *numbers in zip(*columns, strict=True)]
+        else:
+            values = check_rewards(rewards, len(valid))
+            self._check_rewards(np.ones(len(values)), values, values**2)
+            pairs = zip(valid.tolist(), values.tolist(), strict=True)
+            many = [Reward(tuple(cell), reward) for cell, reward in pairs]
+        self._turns.submit(apply, self, *many)
 
     def tell_ledger(self, ledger: Ledger) -> None:
         """Learn many rewards that are added up already: those of a log, or of another process.
@@ -360,7 +379,7 @@ class Policy(ABC):
         if ledger.shape != self.shape:
             raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
         self.check_ledger(ledger)
-        self._turns.submit(self._take_ledger, ledger.copy())
+        self._turns.submit(apply, self, Sums(ledger.copy()))
 
     def check_ledger(self, ledger: Ledger) -> None:
         """Refuse a ledger whose sums no rewards here can have; its shape may be another."""
@@ -373,19 +392,20 @@ class Policy(ABC):
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count ``factor`` times what they did; see :meth:`Ledger.fade`."""
-        self._turns.submit(self._fade_all, check_weight(factor, "factor"))
+        self._turns.submit(apply, self, Fading(check_weight(factor, "factor")))
 
     def keeps(self) -> str | None:
         """Return why a past that fades would not be forgotten, or ``None``."""
-        kind = type(self)
-        holds_more = kind._observe is not Policy._observe or kind._observe_ledger is not Policy._observe_ledger
-        if kind.forgets and (kind._fade is not Policy._fade or not holds_more):
+        if self.traits.fades:
             return None
-        why = "plans its exploration once" if not kind.forgets else "does not say how what it observed fades (_fade)"
-        return f"{kind.__name__} {why}; use TensorThompsonSampling, or another policy that follows means that change"
+        why = "plans its exploration once" if self.traits.plans else "does not say how what it observed fades (traits)"
+        name = type(self).__name__
+        return f"{name} {why}; use TensorThompsonSampling, or another policy that follows means that change"
 
     def grow(self, mode: int, count: int = 1) -> None:
         """Give a mode more levels, after those that it has; what was learned of the others stays.
+
+        Waits for another thread that learns: when it returns, the new levels can be asked for and told.
 
         >>> from tensorbandits import VectorizedUCB
         >>> policy = VectorizedUCB((2, 3))
@@ -394,7 +414,33 @@ class Policy(ABC):
         """
         at, more = check_level(mode, len(self.shape), "mode"), check_count(count, "count")
         with self._turns.frozen():
-            self._grow_to(at, more)
+            shape = tuple(size + more * (j == at) for j, size in enumerate(self.shape))
+            if (why := self.refusal_to_grow(shape)) is not None:
+                raise ValueError(why)
+            self._grow(shape)
+            self._ledger.grow(at, more)
+            self.shape = shape
+            if self._standing is not None:
+                self._standing = Allowed.of(Allowed(forbidden=self._standing.forbidden), shape)
+
+    def refusal_to_grow(self, shape: Sequence[int]) -> str | None:
+        """Return why this policy cannot follow its modes to a larger shape, or ``None``; changes and copies nothing.
+
+        >>> from tensorbandits import TensorElimination, VectorizedUCB
+        >>> VectorizedUCB((2, 3)).refusal_to_grow((2, 4)) is None
+        True
+        >>> TensorElimination((2, 3), 1, horizon=100).refusal_to_grow((2, 4))[:60]
+        'TensorElimination cannot follow a mode that gains levels; ma'
+        """
+        sizes = check_shape(shape)
+        if len(sizes) != len(self.shape) or any(new < old for new, old in zip(sizes, self.shape, strict=True)):
+            return f"the policy has shape {self.shape}; modes neither lose levels nor are added: {sizes} is not larger"
+        if not self.traits.grows:
+            return (
+                f"{type(self).__name__} cannot follow a mode that gains levels; make a new policy of shape {sizes} and "
+                "give it what was learned with tell_ledger"
+            )
+        return self.refusal(sizes, getattr(self, "rank", "auto"))
 
     def forbid(self, *cells: Mapping[int, int]) -> None:
         """Never choose these combinations again: partial cells, each a mapping from modes to levels.
@@ -434,11 +480,12 @@ class Policy(ABC):
     def interval(self, cells: ArrayLike, level: float = 0.9) -> NDArray[np.float64]:
         """Return bounds between which the mean rewards of cells (n, d) are believed to be, shape (n, 2).
 
-        ``level`` is the probability that a mean lies between its two bounds.
+        ``level`` is the probability that a mean lies between its two bounds. Policies that sample have them.
         """
-        share, valid = check_probability(level, "level"), check_cells(cells, self.shape)
-        with self._turns.still():
-            return self._interval(valid, share)
+        raise ValueError(
+            f"{type(self).__name__} has no posterior to take intervals from; use TensorThompsonSampling, "
+            "TensorEnsembleSampling or ApproximateThompsonSampling, which do"
+        )
 
     def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
         """Return how well structures, main effects and raw cell means predict this policy's own rewards when held out.
@@ -448,63 +495,6 @@ class Policy(ABC):
         from tensorbandits.policies.diagnosis import diagnose
 
         return diagnose(self.copy_ledger(), getattr(self, "reward", None), max_rank=max_rank, seed=seed)
-
-    def _check_many(self, levels: Any) -> list[Cell]:
-        if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
-            if self.context:
-                raise ValueError(
-                    f"{levels} is a number; this policy has context modes {self.context}: "
-                    f"give an array of shape (n, {len(self.context)}), one row of levels per cell wanted"
-                )
-            if levels < 0:
-                raise ValueError(f"cannot ask for {levels} cells; ask for 0 or more")
-            return [()] * int(levels)
-        if not is_sequence(levels):
-            raise TypeError(
-                f"levels is {levels!r}; give one row of context levels per cell wanted, or a number of cells"
-            )
-        return [check_levels(row, self.context, self.shape) for row in levels]
-
-    # Changes, each made while nobody else reads or changes the policy.
-
-    def _take(self, cell: Cell, reward: float, note: Any) -> None:
-        self._ledger.record(cell, reward)
-        self._observe(cell, 1.0, reward, self._notes.take(cell) if note is None else note)
-
-    def _take_many(self, cells: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        for cell, reward in zip(cells.tolist(), rewards.tolist(), strict=True):
-            self._take(tuple(cell), reward, None)
-
-    def _take_trials(self, cell: Cell, clicks: float, trials: float, note: Any) -> None:
-        self._ledger.record_trials(cell, clicks, trials)
-        self._observe(cell, trials, clicks, self._notes.take(cell) if note is None else note)
-
-    def _take_many_trials(
-        self, cells: NDArray[np.int64], clicks: NDArray[np.float64], trials: NDArray[np.float64]
-    ) -> None:
-        for cell, ones, count in zip(cells.tolist(), clicks.tolist(), trials.tolist(), strict=True):
-            self._take_trials(tuple(cell), ones, count, None)
-
-    def _take_ledger(self, ledger: Ledger) -> None:
-        for mode, (size, given) in enumerate(zip(self.shape, ledger.shape, strict=True)):
-            if size > given:  # a mode has gained levels since it was told
-                ledger.grow(mode, size - given)
-        self._ledger.merge(ledger)
-        self._observe_ledger(ledger)
-
-    def _fade_all(self, factor: float) -> None:
-        self._ledger.fade(factor)
-        self._fade(factor)
-
-    def _grow_to(self, mode: int, count: int) -> None:
-        shape = tuple(size + count * (j == mode) for j, size in enumerate(self.shape))
-        if (why := self.refusal(shape, getattr(self, "rank", "auto"))) is not None:
-            raise ValueError(why)
-        self._grow(check_shape(shape))
-        self._ledger.grow(mode, count)
-        self.shape = shape
-        if self._standing is not None:
-            self._standing = Allowed.of(Allowed(forbidden=self._standing.forbidden), shape)
 
     # Saving and making again.
 
@@ -518,15 +508,6 @@ class Policy(ABC):
         """Return everything needed to go on exactly from here: arrays, numbers, strings and nested dicts."""
         with self._turns.frozen():
             return saving.state_of(self)
-
-    def _arguments(self) -> dict[str, Any]:
-        names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "seed")]
-        if missing := [name for name in names if not hasattr(self, name)]:
-            raise TypeError(
-                f"{type(self).__name__} does not keep its arguments {missing} under their names, so that it could not "
-                "be made again; set self.<name> = <name> for each, and name each argument by itself"
-            )
-        return {name: copy.deepcopy(getattr(self, name)) for name in names}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -549,14 +530,10 @@ class Policy(ABC):
         return cls.from_state_dict(saving.read(path, code))
 
 
-def _as_choice(chosen: Choice | Cell) -> Choice:
-    return chosen if isinstance(chosen, Choice) else Choice(chosen)
-
-
-def refuse_context(policy: str, context: Sequence[int]) -> None:
-    """Raise the error of a policy that cannot take context."""
-    if not is_sequence(context) or len(context):
-        raise ValueError(
-            f"{policy} takes no context, but context={context!r} was given; use TensorThompsonSampling, "
-            "TensorEnsembleSampling, TensorEpochGreedy or VectorizedUCB, which do"
-        )
+def _proposed(policy: Policy, query: Query, rng: np.random.Generator) -> Choice:
+    """Return a decision of a policy, for one who holds its gate."""
+    if not isinstance(query, Query):
+        raise TypeError(f"{query!r} is no Query; give what policy.query(levels, allowed) returns")
+    if query.shape != policy.shape:  # a mode has gained levels since
+        query = policy.query(query.levels, query.given)
+    return Choice.of(policy._choose(query, rng))

@@ -1,4 +1,4 @@
-"""The design of tensor elimination: squared widths of all arms as pulls are counted, in the small inside space.
+"""Which arm tensor elimination pulls next: the one whose mean is least certain, kept up to date as pulls are counted.
 
     V^-1 = D^-1 + D^-1 B G B^T D^-1,    G = ((lambda_2 - lambda_1)^-1 I - B^T D^-1 B)^-1
 
@@ -165,8 +165,11 @@ class WidestFirst:
 
     >>> design = Design(SubspaceRidge((3,), (), lambda_1=0.5, lambda_2=0.5))
     >>> widest = WidestFirst(design, np.array([0, 2]), planned=5)
-    >>> [widest.pull() for _ in range(5)]  # positions among the active arms
-    [0, 1, 0, 1, 0]
+    >>> [widest.pull() for _ in range(4)]  # positions among the active arms
+    [0, 1, 0, 1]
+    >>> widest.widest(), widest.widest()  # until it is counted, the next one is the same
+    (0, 0)
+    >>> widest.count(0)
     >>> widest.settle()
     >>> design.counts.tolist()
     [3.0, 0.0, 2.0]
@@ -181,19 +184,37 @@ class WidestFirst:
         self._W = np.zeros((0, 0))  # the part of V^-1 that belongs to them
         self._rows: _Rows | None = None
         self._level, self._first = 0.0, 0
+        self._next = -1  # the position in the block of the next pull, once it is known
 
     def pull(self) -> int:
         """Return the position of the next arm among the active ones, and count its pull."""
-        at = first_largest(self._W.diagonal()) if len(self._block) else -1
-        if not self._decided(at):
+        position = self.widest()
+        self.count(position)
+        return position
+
+    def widest(self) -> int:
+        """Return the position of the next arm among the active ones."""
+        if self._next < 0:
+            at = first_largest(self._W.diagonal()) if len(self._block) else -1
+            if not self._decided(at):
+                self.settle()
+                position = self._make_block()  # right after counting every width is exact
+                at = int(np.searchsorted(self._block, position))
+            self._next = at
+        return int(self._block[self._next])
+
+    def count(self, position: int) -> None:
+        """Count a pull of the arm at a position among the active ones."""
+        at = int(np.searchsorted(self._block, position))
+        self._next = -1
+        self._left -= 1
+        if at == len(self._block) or self._block[at] != position:  # another one than the widest
             self.settle()
-            position = self._make_block()  # right after counting every width is exact
-            at = int(np.searchsorted(self._block, position))
+            self.design.count(self.active[[position]], np.ones(1))
+            return
         column = self._W[:, at].copy()
         blas.dger(-1.0 / (1.0 + column[at]), column, column, a=self._W, overwrite_a=1)
         self._times[at] += 1.0
-        self._left -= 1
-        return int(self._block[at])
 
     def _decided(self, at: int) -> bool:
         """Whether no arm outside the block can come before the one at a position of it."""
@@ -210,7 +231,7 @@ class WidestFirst:
         if self._rows is not None and len(at):
             self.design._change(self.active[self._block[at]], self._times[at], self._rows, at)
             self._size = int(min(max(2 * self._times.sum(), _SMALLEST), self._largest))
-        self._block, self._rows = self._block[:0], None
+        self._block, self._rows, self._next = self._block[:0], None, -1
 
     def _make_block(self) -> int:
         """Choose the arms of largest width; return the position of the first of all."""

@@ -1,4 +1,4 @@
-"""What a policy's own rewards say of the structures it might have: held-out scores, in a sentence."""
+"""Which structure a policy's own rewards speak for: how well each predicts rewards that it was not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor elimination (the paper's section 3.1, Algorithm 1): rotate, then drop arms whose bounds are too low.
+"""Tensor elimination: try what is least certain, and drop combinations that cannot be the best (Algorithm 1).
 
 Notation
 --------
@@ -29,15 +29,17 @@ from tensorbandits.base.checks import (
     check_shape,
     check_weights,
     feasible_rank,
+    is_finite,
     resolve_rank,
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import noise_level
-from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.exploration import Exploration
 from tensorbandits.policies.lengths import ExplorationLength
 from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.staged import StagedPolicy
 from tensorbandits.policies.subspace import INSIDE_LIMIT, TIE, SubspaceRidge, first_largest
+from tensorbandits.policies.traits import Traits
 from tensorbandits.tensor.completion import AUTO_RANK, Completion
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -51,10 +53,11 @@ SLOW_INSIDE = 6_000  # with more coordinates inside, some asks take many seconds
 _SECONDS = 3.5e-11  # per cubed coordinate
 _SHARE = 0.1  # the length of a phase as a share of the rounds before it, when data are reused
 _FEWEST = 10  # with fewer rewards the noise is unknown
+_PULLED, _PLAYED = 0.0, -1.0  # notes: a pull of the design, or not; that of exploration is its tries, at least 1
 _SAFE = 1e-3  # with penalties of at least this, every pull may be taken back from a design
 
 
-class TensorElimination(Policy):
+class TensorElimination(StagedPolicy):
     """Explore uniformly, estimate the subspaces, then pull what is least certain and eliminate by phases.
 
     Each pull takes the active arm of largest width ``||a||`` in the norm of ``V^-1``, ties to the lowest
@@ -102,7 +105,11 @@ class TensorElimination(Policy):
     (1, 2, 3)
     """
 
-    forgets = False
+    traits = Traits(contextual=False, plans=True, rewards_need_notes=False)
+    _stage = (
+        *("_target", "_ridge", "_norm", "_phase", "_active", "_start", "_pulls", "_told", "_pending"),
+        *("_design", "_widest", "_completed", "_fitted"),
+    )
 
     def __init__(
         self,
@@ -126,7 +133,6 @@ class TensorElimination(Policy):
         weights: Sequence[ArrayLike] | None = None,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
-        refuse_context("TensorElimination", context)
         super().__init__(shape, context=context, seed=seed)
         self.rank, self.reuse_data = rank, bool(reuse_data)
         self.horizon = check_count(horizon, "horizon")
@@ -155,7 +161,6 @@ class TensorElimination(Policy):
                 f"will take about {_SECONDS * q**3:.0f} s; lower the rank, or use TensorThompsonSampling",
                 stacklevel=2,
             )
-        self._issued = 0
         self._lengths = ExplorationLength(
             self._sizes,
             self.horizon,
@@ -224,19 +229,46 @@ class TensorElimination(Policy):
         values |= {"lambda_1": 0.1, "lambda_2": None, "C_0": 1.0, "c_0": 0.5}
         return cls(shape, rank, horizon=horizon, **(values | overrides))
 
-    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        if self._ridge is None and self._issued >= self._target:
+    def _over(self) -> bool:
+        if self._ridge is None:
+            return self._issued >= self._target
+        phase = len(self._active) > 1 and len(self._pulls) >= self._length()
+        return phase and self._issued < self.horizon
+
+    def _begin_stage(self) -> None:
+        if self._ridge is None:
             self._end_exploration()
+        else:
+            self._eliminate(self._ridge)
+            self._open_phase()
+
+    def _lend(self) -> None:
+        self._design = self._widest = None
+
+    def _choose_within(self, query: Query, rng: np.random.Generator) -> Choice:
         allowed = query.mask()
         if self._ridge is None:
-            arm = self._draw(allowed, rng)
+            arm, tries = self._draw(allowed, rng)
+            return Choice(self._cell(arm), tries)
+        if self._issued >= self.horizon:
+            return Choice(self._cell(self._best_arm(self._ridge, allowed)), _PLAYED)
+        arm, pulled = self._pull(self._ridge, allowed)
+        return Choice(self._cell(arm), _PULLED if pulled else _PLAYED)
+
+    def _count(self, cell: Cell, note: Any) -> None:
+        arm = int(np.ravel_multi_index(cell, self.shape))
+        if self._ridge is None:
             self._pending[arm] += 1
-        elif self._issued >= self.horizon:
-            arm = self._best_arm(self._ridge, allowed)
-        else:
-            arm = self._pull(self._ridge, allowed)
-        self._issued += 1
-        return Choice(self._cell(arm))
+            self._drawn += 1
+            self._tries += 1.0 if note is None else max(float(note), 1.0)
+        elif (note is None or note == _PULLED) and len(self._active) > 1 and self._issued < self.horizon:
+            at = int(np.searchsorted(self._active, arm))
+            if at < len(self._active) and self._active[at] == arm:
+                self._count_pull(at)
+
+    def _check_note(self, note: Any) -> None:
+        if not is_finite(note) or (note < 1 and note not in (_PULLED, _PLAYED)):
+            raise ValueError(f"the note is {note!r}; give the one of the decision, which decide returned, or None")
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         arm = int(np.ravel_multi_index(cell, self.shape))
@@ -262,21 +294,21 @@ class TensorElimination(Policy):
 
     # Exploration.
 
-    def _draw(self, allowed: Mask | None, rng: np.random.Generator) -> int:
-        """Return an arm drawn by the law of the exploration among those that are allowed."""
-        self._drawn += 1
+    def _draw(self, allowed: Mask | None, rng: np.random.Generator) -> tuple[int, float]:
+        """Return an arm drawn by the law of the exploration among those that are allowed, and how many tries that is.
+
+        The law without rules would take so many on average to meet an arm that is allowed.
+        """
         if self.weights is None:
-            arms = None if allowed is None else np.flatnonzero(allowed)
-            self._tries += 1.0 if arms is None else len(allowed) / len(arms)  # type: ignore[arg-type]
-            return int(rng.integers(len(self._active))) if arms is None else int(arms[rng.integers(len(arms))])
-        law = None
+            if allowed is None:
+                return int(rng.integers(len(self._active))), 1.0
+            arms = np.flatnonzero(allowed)
+            return int(arms[rng.integers(len(arms))]), len(allowed) / len(arms)
         if allowed is not None:
             law = np.where(allowed, functools.reduce(np.multiply.outer, self.weights).ravel(), 0.0)
-            self._tries += 1.0 / law.sum()
-            return int(rng.choice(len(law), p=law / law.sum()))
-        self._tries += 1.0
+            return int(rng.choice(len(law), p=law / law.sum())), 1.0 / float(law.sum())
         cell = [int(rng.choice(len(w), p=w)) for w in self.weights]
-        return int(np.ravel_multi_index(cell, self.shape))
+        return int(np.ravel_multi_index(cell, self.shape)), 1.0
 
     @property
     def _explored(self) -> Ledger:
@@ -296,7 +328,7 @@ class TensorElimination(Policy):
             factors = () if q == math.prod(self._sizes) else fit.factors  # all inside is as for a vector
             self._ridge = SubspaceRidge(self._sizes, factors, self.lambda_1, lambda_2 if factors else self.lambda_1)
             self._norm = float(np.linalg.norm(fit.core))
-        self._pending[:] = 0
+        self._pending = np.zeros_like(self._pending)
         self._open_phase()
 
     def _completion(self) -> Completion:
@@ -309,32 +341,31 @@ class TensorElimination(Policy):
 
     # Phases.
 
-    def _pull(self, ridge: SubspaceRidge, allowed: Mask | None) -> int:
-        """Return the next allowed arm of the open phase, closing it first if it is over."""
-        if len(self._active) > 1 and len(self._pulls) >= self._length():
-            self._eliminate(ridge)
-            self._open_phase()
-        if allowed is not None:
-            return self._pull_allowed(ridge, allowed)
-        if len(self._active) == 1:
-            return int(self._active[0])
-        if self._widest is None:
-            self._widest = self._open_design(ridge)
-        at = self._widest.pull()
-        self._pulls.append(at)
-        return int(self._active[at])
+    def _pull(self, ridge: SubspaceRidge, allowed: Mask | None) -> tuple[int, bool]:
+        """Return the next allowed arm of the open phase, and whether it is one of its pulls.
 
-    def _pull_allowed(self, ridge: SubspaceRidge, allowed: Mask) -> int:
-        """Return the widest of the arms that are active and allowed or, if there is none, the best that is allowed."""
+        That is the widest of the arms that are active and allowed or, if there is none, the best that is allowed.
+        """
+        if allowed is None:
+            if len(self._active) == 1:
+                return int(self._active[0]), False
+            if self._widest is None:
+                self._widest = self._open_design(ridge)
+            return int(self._active[self._widest.widest()]), True
         here = np.flatnonzero(allowed[self._active])
         if len(here) <= 1:
-            return int(self._active[here[0]]) if len(here) else self._best_arm(ridge, allowed)
+            return (int(self._active[here[0]]) if len(here) else self._best_arm(ridge, allowed)), False
         self._settle()
         design = self._open_design(ridge).design
-        at = int(here[first_largest(design.variance[self._active[here]])])
-        design.count(self._active[[at]], np.ones(1))
+        return int(self._active[here[first_largest(design.variance[self._active[here]])]]), True
+
+    def _count_pull(self, at: int) -> None:
+        """Count a pull of the active arm at a position; a design that is not at hand is made again from all pulls."""
+        if self._widest is not None:
+            self._widest.count(at)
+        elif self._design is not None:
+            self._design.count(self._active[[at]], np.ones(1))
         self._pulls.append(at)
-        return int(self._active[at])
 
     def _length(self) -> int:
         """Return the number of pulls of the open phase."""

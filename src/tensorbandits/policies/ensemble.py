@@ -1,4 +1,4 @@
-"""Tensor ensemble sampling: many models, each fitted to its own perturbation of the rewards (Algorithm 3)."""
+"""Tensor ensemble sampling: one of many models decides, each fitted to rewards with its own noise (Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tensorbandits.model.likelihood import Observations, Units
 from tensorbandits.model.rewards import Reward, likelihood_of
 from tensorbandits.model.sweep import Model, Prior, sweep
 from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
-from tensorbandits.policies.structures import candidates, check_structure
+from tensorbandits.policies.structures import candidates, check_structure, refused
 from tensorbandits.tensor.tucker import Floats, Tucker
 
 _MOST_PASSES = 50  # to bring a model of clicks or counts up to date
@@ -130,11 +130,6 @@ class EnsembleOracle:
 
     def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
         """Draw the rows of new levels from each member's prior; where the rank is another one, all start afresh."""
-        if not isinstance(self._priors[1], Real):
-            raise ValueError(
-                "prior_mean was given row by row, and says nothing of a new level; make a new policy with one more "
-                "row, and give it what was learned with tell_ledger"
-            )
         before = self.shape
         if rank != self.rank:
             self.members = {}
@@ -346,9 +341,23 @@ class TensorEnsembleSampling(ModelSampling):
     def _columns(self, shape: Cell) -> Cell:
         return candidates(self.rank, self.structure or "tucker", shape)[-1].rank
 
+    def refusal_to_grow(self, shape: Sequence[int]) -> str | None:
+        """Return why no model can follow to a larger shape, or ``None``."""
+        if (why := super().refusal_to_grow(shape)) is not None:
+            return why
+        if not isinstance(self.prior_mean, Real):
+            return (
+                "prior_mean was given row by row, and says nothing of a new level; make a new policy with one more "
+                "row, and give it what was learned with tell_ledger"
+            )
+        return refused(self._columns, check_shape(shape))
+
     def _grow(self, shape: Cell) -> None:
         super()._grow(shape)
         self.oracle.grow(shape, self._columns(shape), self._rng)
+
+    def _next_draws(self) -> list[tuple[float, Draw]]:
+        return [(1.0, draw) for draw in self._posterior_draws()]
 
     def _draw_copies(self, oracle: Oracle) -> list[Draw]:
         """Every member once, as the next ask would have it: so propensities are shares of the whole ensemble."""

@@ -1,4 +1,4 @@
-"""Tensor epoch-greedy: uniform rounds feed a completion, and greedy rounds play its best cell (Algorithm 2)."""
+"""Tensor epoch-greedy: random rounds estimate the tensor, greedy rounds play its best cell (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.exploration import Exploration
 from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.traits import Traits
 from tensorbandits.tensor.completion import Completion, CompletionInfo
 from tensorbandits.tensor.tucker import inner_product
 
-_GREEDY = 0.0  # the note of a greedy round; that of a uniform one is the number of tries, at least 1
+_GREEDY = 0.0  # the note of a greedy round, or -n if n of them are planned from it on; that of a uniform one is the
+# number of tries, at least 1
 _NOTHING = 1e-9  # a completion of a half that is this small beside the whole one says nothing
 _RESTART = 1.1  # a completion starts from the spectra again when this much more has been explored
 _REMEASURE = 1.05  # the error is measured again when this much more has been explored
@@ -66,8 +68,7 @@ class TensorEpochGreedy(Policy):
     2
     """
 
-    learns = True
-    takes_logs = False
+    traits = Traits(grows=True, fades=True, learns_apart=True, learns_from_logs=False)
 
     def __init__(
         self,
@@ -134,24 +135,24 @@ class TensorEpochGreedy(Policy):
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         if self._uniform_left or self._packed is None:
-            cell, tries = self._exploration.draw(query, rng)
-            self._begin_epoch()
-            self._issued, self._uniform_left = self._issued + 1, max(self._uniform_left - 1, 0)
-            return Choice(cell, tries)
-        cell = self._packed.best(query.fixed, query.allowed)  # which may refuse; then no round was issued
-        self._begin_epoch()
-        self._issued, self._greedy_left = self._issued + 1, self._greedy_left - 1
-        self._uniform_left = int(self._greedy_left == 0)
-        return Choice(cell, _GREEDY)
+            return Choice(*self._exploration.draw(query, rng))
+        cell = self._packed.best(query.fixed, query.allowed)
+        return Choice(cell, _GREEDY if self._greedy_left else -float(self._greedy_rounds()))
 
-    def _begin_epoch(self) -> None:
-        """Plan the greedy rounds of a new epoch if the last uniform round is over."""
-        if self._uniform_left == 0 and self._greedy_left == 0:
-            self._greedy_left = self._greedy_rounds()
+    def _issue(self, cell: Cell, note: Any) -> None:
+        uniform = self._uniform_left > 0 if note is None else note > _GREEDY
+        if self._uniform_left == 0 and self._greedy_left == 0:  # the last uniform round is over: an epoch begins
+            self._greedy_left = self._greedy_rounds() if uniform or not note else round(-note)
             self._epoch += 1
+        self._issued += 1
+        if uniform:
+            self._uniform_left = max(self._uniform_left - 1, 0)
+        elif self._greedy_left and not self._uniform_left:  # else it was decided elsewhere, before others were known
+            self._greedy_left -= 1
+            self._uniform_left = int(self._greedy_left == 0)
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        if not note:
+        if note is None or note <= _GREEDY:
             return
         reward = total / count  # a decision is one draw, however many trials it had
         self._halves[int(self.explored.received) % 2].record(cell, reward)
@@ -159,7 +160,7 @@ class TensorEpochGreedy(Policy):
         self._fit = None
 
     def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
-        if note == _GREEDY:
+        if note is not None and note <= _GREEDY:
             return
         self._exploration.correct(cell, old, new, weight)
         for half in self._halves:  # which of them had it does not matter where both could have
@@ -169,7 +170,7 @@ class TensorEpochGreedy(Policy):
         self._fit = None
 
     def _check_note(self, note: Any) -> None:
-        if not is_finite(note) or (note < 1 and note != _GREEDY):
+        if not is_finite(note) or _GREEDY < note < 1 or (note < _GREEDY and note != round(note)):
             raise ValueError(f"the note is {note!r}; give the one of the decision, which decide returned, or None")
 
     def _observe_ledger(self, ledger: Ledger) -> None:
@@ -205,6 +206,10 @@ class TensorEpochGreedy(Policy):
             kept = ranks is None or self._last.info.rank == ranks
             self._last = _grown(self._last, shape) if kept else None
             self._packed = Model.of(self._last) if self._last else None
+
+    def refusal_to_grow(self, shape: Sequence[int]) -> str | None:
+        """Return why the exploration cannot follow a new level, or ``None``."""
+        return super().refusal_to_grow(shape) or self._exploration.refusal_to_grow()
 
     def _greedy_rounds(self) -> int:
         """The number of greedy rounds of the epoch that begins: never more than all rounds before it."""

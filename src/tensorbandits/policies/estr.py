@@ -1,4 +1,4 @@
-"""Matricized ESTR (the paper's section 5; Jun, Willett, Nowak and Wright 2019): a matrix bandit on one unfolding.
+"""Matricized ESTR, a baseline: a bandit for low-rank matrices, given the tensor unfolded into one (Jun et al. 2019).
 
 Stage 1 explores the entries of the unfolding and recovers its subspaces (:mod:`tensorbandits.model.recovery`), stage 2
 is an optimistic linear bandit that penalises what lies outside them (:mod:`.low_oful`).
@@ -33,17 +33,18 @@ from tensorbandits.base.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import noise_level
 from tensorbandits.model.recovery import MAX_RANK, matrix_rank, recover
-from tensorbandits.policies.base import Policy, refuse_context
 from tensorbandits.policies.low_oful import LowOFUL
-from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.query import Query
+from tensorbandits.policies.staged import StagedPolicy
 from tensorbandits.policies.subspace import INSIDE_LIMIT, first_largest
+from tensorbandits.policies.traits import Traits
 from tensorbandits.tensor.tucker import Floats, Tucker, rotation
 
 _RECOVERIES = ("alternating", "spectral")
 _REBUILD = 0.9
 
 
-class MatricizedESTR(Policy):
+class MatricizedESTR(StagedPolicy):
     """Explore an unfolding, recover its subspaces, then be optimistic with a ridge estimate that favours them.
 
     Stage 2 plays the entry of largest ``<theta,a> + sqrt(m beta_t) ||a||``, the norm that of ``V^-1``, with
@@ -75,8 +76,8 @@ class MatricizedESTR(Policy):
     (3, 2, 4)
     """
 
-    forgets = False
-    deterministic = True
+    traits = Traits(contextual=False, plans=True, deterministic=True)
+    _stage = ("_target", "_stage_2", "_norm", "_penalty", "_kept", "_fit")
 
     def __init__(
         self,
@@ -95,7 +96,6 @@ class MatricizedESTR(Policy):
         recovery: str = "alternating",
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
-        refuse_context("MatricizedESTR", context)
         super().__init__(shape, context=context, seed=seed)
         self.rank = rank
         self.horizon = check_count(horizon, "horizon")
@@ -122,7 +122,6 @@ class MatricizedESTR(Policy):
                 f"{self._target + 1}, or shorten stage 1 with a smaller c_0 or rank"
             )
         self._order = [self._rng.permutation(length) for length in self._sizes]
-        self._issued = 0
         self._stage_2: LowOFUL | None = None
         self._norm, self._penalty = 0.0, self.lambda_1
         self._kept = 1.0  # what is left of the weight of what stage 2 knows, after fading
@@ -160,11 +159,16 @@ class MatricizedESTR(Policy):
     def _stage_1(self, rank: int) -> int:
         return max(1, math.ceil(self.c_0 * self._inside(rank) * (1 - 1e-12)))
 
-    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        if self._stage_2 is None and self._issued >= self._target:
+    def _over(self) -> bool:
+        return self._issued >= self._target if self._stage_2 is None else self._kept < _REBUILD
+
+    def _begin_stage(self) -> None:
+        if self._stage_2 is None:
             self._end_stage_1()
-        elif self._stage_2 is not None and self._kept < _REBUILD:
+        else:
             self._start_stage_2(self._stage_2.left, self._stage_2.W)
+
+    def _choose_within(self, query: Query, rng: np.random.Generator) -> Cell:
         allowed = self._allowed(query)
         if self._stage_2 is None:
             entry = self._spread(self._issued)
@@ -175,8 +179,10 @@ class MatricizedESTR(Policy):
             entry = self._argmax(self._stage_2.theta, allowed)
         else:
             entry = self._argmax(self._stage_2.theta + self._radius() * np.sqrt(self._stage_2.variance), allowed)
-        self._issued += 1
-        return Choice(self._cell(entry))
+        return self._cell(entry)
+
+    def _count(self, cell: Cell, note: Any) -> None:
+        """Nothing is counted but the decision itself."""
 
     def _allowed(self, query: Query) -> NDArray[np.bool_] | None:
         """Which entries of the unfolding are allowed, (p_j, P); ``None`` if all are."""

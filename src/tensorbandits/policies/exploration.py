@@ -1,4 +1,4 @@
-"""Uniform rounds: drawing cells by a known law, and completing the tensor from what they paid.
+"""Exploring at random: cells drawn with known probabilities, and the tensor estimated from what they paid.
 
 Elimination and epoch-greedy both complete a tensor from rewards of cells that were drawn independently of what was
 learned, each weighted by the inverse of its probability. Where not all cells are allowed, one is drawn among those that
@@ -93,13 +93,17 @@ class Exploration:
         self.tries *= left
         self.eras = [(shape, left * rounds) for shape, rounds in self.eras]
 
+    def refusal_to_grow(self) -> str | None:
+        """Return why a mode cannot gain levels, or ``None``."""
+        if self.weights is None:
+            return None
+        return (
+            "the exploration has weights, which say nothing of a new level; make a new policy with one more weight, "
+            "and give it what was learned with tell_ledger"
+        )
+
     def grow(self, shape: Cell) -> None:
         """Follow modes that gain levels; what was drawn before could not be one of them."""
-        if self.weights is not None:
-            raise ValueError(
-                "the exploration has weights, which say nothing of a new level; make a new policy with one more "
-                "weight, and give it what was learned with tell_ledger"
-            )
         before = sum(rounds for _, rounds in self.eras)
         self.eras.append((self.shape, self.ledger.rounds - before))
         for mode, (new, old) in enumerate(zip(shape, self.shape, strict=True)):

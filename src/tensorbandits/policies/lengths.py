@@ -1,4 +1,4 @@
-"""How long tensor elimination explores: ``s_1 + n_1`` uniform rounds, as the arguments say or the rewards imply."""
+"""How long tensor elimination explores at random, as its arguments say or the rewards so far imply."""
 
 from __future__ import annotations
 

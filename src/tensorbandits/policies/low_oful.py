@@ -1,4 +1,4 @@
-"""An optimistic linear bandit on the entries of a matrix, lightly penalised inside estimated subspaces: LowOFUL.
+"""LowOFUL, the second stage of ESTR: estimates and error widths of all entries of a matrix that is nearly of low rank.
 
 Arms are unit vectors, so with ``B`` an orthonormal basis of the inside space and ``D = diag(N) + lambda_perp I``
 

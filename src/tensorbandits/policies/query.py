@@ -1,16 +1,16 @@
-"""A request and its answer: what is given and what may be chosen, and what was chosen."""
+"""A request to a policy and its answer: the context and what may be chosen, and the cell that was chosen."""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import Cell, check_cells
+from tensorbandits.base.checks import Cell, check_cells, check_levels, is_sequence
 from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 
 
@@ -64,11 +64,41 @@ class Query(NamedTuple):
             )
         return mask
 
+    @classmethod
+    def of(cls, levels: Sequence[int], allowed: Any, shape: Cell, context: Cell, standing: Allowed | None) -> Query:
+        """Return a request, checked: levels of the context modes, what it allows, and rules that always hold."""
+        valid = check_levels(levels, context, shape)
+        fixed = np.full(len(shape), -1)
+        if valid:
+            fixed[list(context)] = valid
+        if standing is not None and standing.shape != shape:  # another thread gives a mode more levels just now
+            standing = Allowed.of(standing, shape)
+        if allowed is not None or standing is not None:
+            return cls(valid, fixed, Allowed.of(allowed, shape, standing), shape, allowed)
+        return cls(valid, fixed, None, shape)
+
+
+def check_rows(levels: Any, context: Cell, shape: Cell) -> list[Cell]:
+    """Return the context levels of many requests: one row each, or, where there is no context, their number."""
+    if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
+        if context:
+            raise ValueError(
+                f"{levels} is a number; this policy has context modes {context}: "
+                f"give an array of shape (n, {len(context)}), one row of levels per cell wanted"
+            )
+        if levels < 0:
+            raise ValueError(f"cannot ask for {levels} cells; ask for 0 or more")
+        return [()] * int(levels)
+    if not is_sequence(levels):
+        raise TypeError(f"levels is {levels!r}; give one row of context levels per cell wanted, or a number of cells")
+    return [check_levels(row, context, shape) for row in levels]
+
 
 class Choice(NamedTuple):
-    """A decision: the cell to play, and what the policy wants to be told again with its reward, if anything.
+    """A decision: the cell to play, and a note for the policy, if it wants one.
 
-    The note is plain data, and travels with the decision.
+    The note is plain data (numbers, strings, lists, ``None``) and travels with the decision: it is given to
+    :meth:`Policy.issued`, when another process is told of the decision, and to :meth:`Policy.tell` with its reward.
 
     >>> from tensorbandits import TensorEpochGreedy
     >>> policy = TensorEpochGreedy((2, 3), rank=1, seed=0)
@@ -78,6 +108,11 @@ class Choice(NamedTuple):
 
     cell: Cell
     note: Any = None
+
+    @classmethod
+    def of(cls, chosen: Choice | Cell) -> Choice:
+        """Return a choice, or a cell as a choice without a note."""
+        return chosen if isinstance(chosen, Choice) else cls(chosen)
 
 
 class Notes:

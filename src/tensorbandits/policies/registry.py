@@ -1,4 +1,4 @@
-"""Which policies there are: one record each, which everything that lists policies reads.
+"""The list of policies: one record each, with its short name, class and label, which all other lists are made from.
 
 A new policy is one file, one record here, and one case of the conformance suite. A user's own joins with
 :func:`register`, or by its place: ``"package.module:Class"`` wherever a policy's name is taken.
@@ -20,6 +20,7 @@ from tensorbandits.policies.ensemble import TensorEnsembleSampling
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
 from tensorbandits.policies.estr import MatricizedESTR
 from tensorbandits.policies.thompson import TensorThompsonSampling
+from tensorbandits.policies.traits import Traits
 from tensorbandits.policies.ucb import VectorizedUCB
 
 _FROM_THE_PROBLEM = ("shape", "context", "seed")
@@ -37,12 +38,17 @@ class PolicyRecord:
     name: str
     kind: type[Policy]
     label: str
-    context: bool = True  # whether modes may be given rather than decided
+    context: bool  # whether modes may be given rather than decided
 
     def takes(self, argument: str) -> bool:
         """Say whether the constructor takes an argument, such as ``"rank"`` or ``"horizon"``."""
         parameters = inspect.signature(self.kind).parameters
         return argument in parameters or (argument in _FROM_THE_PROBLEM and self.takes_any)
+
+    @property
+    def traits(self) -> Traits:
+        """What the policy can do."""
+        return self.kind.traits
 
     @property
     def takes_any(self) -> bool:
@@ -98,15 +104,21 @@ class PolicyRecord:
         return cast(Policy, make(shape, **settings))
 
 
+def _record(kind: type[Policy], name: str, label: str | None = None, context: bool | None = None) -> PolicyRecord:
+    """Return the record of a class, as its constructor and its traits say."""
+    takes = kind.traits.contextual and "context" in inspect.signature(kind).parameters
+    return PolicyRecord(name, kind, label or name, takes if context is None else context)
+
+
 _RECORDS = {
     record.name: record
     for record in (
-        PolicyRecord("thompson", TensorThompsonSampling, "Thompson sampling"),
-        PolicyRecord("ensemble", TensorEnsembleSampling, "ensemble sampling"),
-        PolicyRecord("elimination", TensorElimination, "elimination", context=False),
-        PolicyRecord("epoch-greedy", TensorEpochGreedy, "epoch-greedy"),
-        PolicyRecord("ucb", VectorizedUCB, "vectorized UCB"),
-        PolicyRecord("estr", MatricizedESTR, "matricized ESTR", context=False),
+        _record(TensorThompsonSampling, "thompson", "Thompson sampling"),
+        _record(TensorEnsembleSampling, "ensemble", "ensemble sampling"),
+        _record(TensorElimination, "elimination"),
+        _record(TensorEpochGreedy, "epoch-greedy"),
+        _record(VectorizedUCB, "ucb", "vectorized UCB"),
+        _record(MatricizedESTR, "estr", "matricized ESTR"),
     )
 }
 
@@ -124,7 +136,8 @@ def register(kind: type[Policy], name: str, *, label: str | None = None, context
     """Make a policy of your own known by a short name, and return its record.
 
     ``label`` is what figures and tables call it; ``context`` says whether it takes context, by default whether its
-    constructor does. Registering the same class again changes its record; a name that another class has is refused.
+    constructor and its traits do. Registering the same class again changes its record; a name that another class has is
+    refused.
 
     >>> class Ours(VectorizedUCB): ...
     >>> register(Ours, "ours").label
@@ -142,8 +155,7 @@ def register(kind: type[Policy], name: str, *, label: str | None = None, context
         taken = next((record for record in _RECORDS.values() if record.kind.__name__ == name), None)
     if taken is not None and (taken.kind.__module__, taken.kind.__qualname__) != (kind.__module__, kind.__qualname__):
         raise ValueError(f"the name {name!r} is that of {taken.kind.__name__}; choose another")
-    takes = "context" in inspect.signature(kind).parameters
-    _RECORDS[name] = PolicyRecord(name, kind, label or name, takes if context is None else context)
+    _RECORDS[name] = _record(kind, name, label, context)
     return _RECORDS[name]
 
 
@@ -155,8 +167,7 @@ def find(policy: Any) -> PolicyRecord:
     """
     if inspect.isclass(policy) and issubclass(policy, Policy):
         known = [record for record in _RECORDS.values() if record.kind is policy]
-        name, takes = f"{policy.__module__}:{policy.__qualname__}", "context" in inspect.signature(policy).parameters
-        return known[0] if known else PolicyRecord(name, policy, policy.__name__, takes)
+        return known[0] if known else _record(policy, f"{policy.__module__}:{policy.__qualname__}", policy.__name__)
     name = getattr(policy, "policy", policy)
     if not isinstance(name, str):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""How policies become states and files, and states and files policies.
+"""Saving and loading: how a policy becomes a state or a file, and a state or a file the same policy again.
 
 A state says of which class it is, by qualified name, with which version of that class's own part; it is refused unless
 its checksum fits. Nothing of a file is executed: the class must be known already.
@@ -7,6 +7,7 @@ its checksum fits. Nothing of a file is executed: the class must be known alread
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,7 +42,7 @@ def state_of(policy: Policy) -> dict[str, Any]:
     state = {
         "policy": kind_name(type(policy)),
         "version": type(policy).state_version,
-        "arguments": policy._arguments(),
+        "arguments": arguments_of(policy),
         "rng": copy.deepcopy(policy._rng.bit_generator.state),
         "ledger": policy._ledger.state(),
         "forbidden": [[[mode, level] for mode, level in rule.items()] for rule in policy.forbidden],
@@ -49,6 +50,18 @@ def state_of(policy: Policy) -> dict[str, Any]:
         "state": policy._state(),
     }
     return state | {"checksum": _checksum(state)}
+
+
+def arguments_of(policy: Policy) -> dict[str, Any]:
+    """Return the arguments of a policy's constructor, which it keeps under their names; the seed aside."""
+    kind = type(policy)
+    names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "seed")]
+    if missing := [name for name in names if not hasattr(policy, name)]:
+        raise TypeError(
+            f"{kind.__name__} does not keep its arguments {missing} under their names, so that it could not be made "
+            "again; set self.<name> = <name> for each, and name each argument by itself"
+        )
+    return {name: copy.deepcopy(getattr(policy, name)) for name in names}
 
 
 def policy_of(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any) -> Kind:
@@ -143,6 +156,11 @@ def attached(state: dict[str, Any], code: Mapping[str, Any], what: str = "the po
             f"{what} was saved without {wanted or 'any code'}, but {sorted(code)} was given; call load(path{given})"
         )
     return state | {"arguments": arguments | dict(code)}
+
+
+def code_of(policy: Policy) -> dict[str, Any]:
+    """Return the arguments of a policy that are code, which its state does not hold."""
+    return _split(arguments_of(policy))[1]
 
 
 def _split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

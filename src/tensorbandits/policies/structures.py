@@ -1,4 +1,4 @@
-"""Structures side by side: which kind and rank of tensor the rewards speak for, while they come in.
+"""Thompson sampling with rank "auto": several structures of the tensor side by side, judged by how they predict.
 
 Each structure has a chain of its own over the same ledger. A reward first scores every structure by the density that
 its recent draws gave it on average, and then all learn from it. A decision draws a structure with probability
@@ -9,7 +9,8 @@ then, any of them, so that one that was written off can show that it predicts be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
@@ -115,6 +116,17 @@ def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
     return ranks
 
 
+def refused(make: Callable[[Cell], Any], shape: Cell) -> str | None:
+    """Return why something cannot be made for a shape, or ``None``; what is slow is not warned of."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            make(shape)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 class Sampler:
     """The chain of one structure, hotter ones that help it, its recent draws, and how well these predicted."""
 
@@ -193,6 +205,13 @@ class Sampler:
         assert self.chain is not None
         residual = self.chain.residual
         return self.chain.model if residual is None else residual.model(self.chain.model, ledger)
+
+    def recalled(self, ledger: Ledger) -> list[Model]:
+        """Return all models that :meth:`recall` may return, each as likely as another."""
+        assert self.chain is not None
+        if self.chain.residual is not None:
+            return [self.model(ledger)]
+        return [self.chain.model.with_numbers(line.copy()) for line in self.recent[: min(self.draws, RECENT)]]
 
     def recall(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Return the model of one of the recent draws."""

@@ -1,4 +1,4 @@
-"""Ridge regression over cells, lightly penalised inside estimated subspaces and more outside.
+"""Mean rewards of all cells by ridge regression that trusts the low-rank part of the tensor more than the rest.
 
 Tensor elimination rotates the cells into the basis ``[U_j, U_j_perp]`` and penalises a coordinate by ``lambda_1``
 if at least one of its indices lies in an estimated subspace, by ``lambda_2`` otherwise. Back in the original

@@ -1,11 +1,11 @@
-"""Tensor Thompson sampling: exact conditionals, a Gibbs sweep or two per reward, nothing to tune."""
+"""Tensor Thompson sampling: draw a low-rank tensor from its posterior by Gibbs sweeps, and play its best cell."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.model.sweep import Model
-from tensorbandits.policies.approximate import ModelSampling
-from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure
+from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
+from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
@@ -52,6 +52,15 @@ _ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little be
 _TRY = 200  # from so many rewards per cell on, one of as many draws is for cells that were hardly tried
 
 
+class Due(NamedTuple):
+    """What a sampler has to catch up with: sweeps that are due, and how many rewards are worth one."""
+
+    steps: int  # times that each chain sweeps for one reward
+    share: float
+    quiet: bool  # whether that is so little that an earlier draw will do
+    anew: bool  # or so much that the chain will forget where it was
+
+
 class GibbsOracle:
     """Draws from the posterior by Gibbs chains that go on from decision to decision, one for each structure."""
 
@@ -74,18 +83,15 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
-        self._anew = False  # whether every draw is a new one
-        self._plays = True  # or only tells what is believed
+        self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
         return [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
 
-    def detach(self, *, played: bool) -> None:
-        """Make this copy draw anew each time, as what is played is drawn, or by the posterior itself."""
-        self._anew, self._plays = True, played
-        if not played:
-            self.exploration = 1.0
+    def detach(self) -> None:
+        """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
+        self._anew, self.exploration = True, 1.0
 
     @property
     def chances(self) -> Floats:
@@ -157,7 +163,73 @@ class GibbsOracle:
 
     def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Do the same, and return the model itself, which the next sweep will change."""
-        received, chances = ledger.received, self.chances
+        due, chances = self._due(ledger), self.chances
+        self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
+        playing = self.samplers[self.playing]
+        if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
+            return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
+        # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
+        if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
+            return playing.recall(ledger, rng)
+        units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
+        for sampler in self.samplers:
+            self._prepare(sampler, ledger, units, rng)
+        for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
+            wanted = self._per_reward(sampler) * due.steps
+            if k != self.playing:  # believed by few, it may lag behind
+                sampler.credit += wanted * min(1.0, max(_LEAST, 2.0 * chance))
+                wanted = math.floor(sampler.credit)
+                sampler.credit -= wanted
+            self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
+        self._climb(playing, ledger, units, rng, due)
+        self.seen, self.log_faded, self.corrected = ledger.received, ledger.log_faded, 0.0
+        return playing.model(ledger)
+
+    def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Model]]:
+        """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
+
+        What is recalled is known exactly. What must be swept for is drawn, as often as its share of ``draws`` is, each
+        time from where the chain is now; a chain that has so much to catch up with that it will forget where it was
+        catches up once, and goes on from there.
+        """
+        oracle = copy.deepcopy(self)
+        due, worth = oracle._due(ledger), oracle.likelihood.worth(ledger)
+        units = oracle.likelihood.units(ledger)
+        for sampler, chance in zip(oracle.samplers, oracle.chances.tolist(), strict=True):
+            if oracle._tries(sampler, ledger):
+                model, few = sampler.model(ledger), math.ceil(draws / _TRY) + _DRAWS
+                yield from ((chance / _TRY / few, Trying(model, oracle._hardly_tried(ledger, rng))) for _ in range(few))
+                chance *= 1.0 - 1.0 / _TRY
+            if oracle._knows(sampler, due):
+                swept = min(1.0 / due.share, 1.0) if sampler.deviates else 0.0
+                recalled = sampler.recalled(ledger)
+                yield from ((chance * (1.0 - swept) / len(recalled), model) for model in recalled)
+                chance *= swept
+            if chance > 0.0:
+                oracle.worth, before = worth, oracle.worth
+                some = max(1, round(draws * chance))
+                yield from ((chance / some, model) for model in oracle._swept(sampler, ledger, units, rng, due, some))
+                oracle.worth = before
+
+    def _swept(
+        self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due, count: int
+    ) -> Iterator[Model]:
+        """Yield draws of what a sampler will return when it has swept for all rewards that are due."""
+        apart = min(math.ceil(self.likelihood.slowness(ledger)), MOST_STEPS)
+        one: Sampler | None = None
+        for _ in range(count):
+            if one is not None and due.anew:
+                self._sweep(one, ledger, units, rng, self._per_reward(one) * apart)
+            else:
+                one = copy.deepcopy(sampler)
+                self._prepare(one, ledger, units, rng)
+                self._sweep(one, ledger, units, rng, min(self._per_reward(one) * due.steps, self.max_sweeps))
+                self._climb(one, ledger, units, rng, due)
+            yield one.model(ledger).copy()
+
+    def _due(self, ledger: Ledger) -> Due:
+        """Return what there is to sweep for; draws that are obsolete by now are forgotten."""
+        received = ledger.received
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
         much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
@@ -166,34 +238,30 @@ class GibbsOracle:
         if received > _MANY * self.seen or much or news > RECENT * share:
             for sampler in self.samplers:
                 sampler.forget()
-        self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
-        playing = self.samplers[self.playing]
-        if self._plays and playing.deviates and self._per_cell(ledger) >= _TRY and rng.random() * _TRY < 1.0:
-            return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
-        known = received > 0.0 and max(news, lost) < share and share > 1.0 and playing.draws >= RECENT
-        # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
-        if known and not (playing.deviates and rng.random() * share < 1.0):
-            return playing.recall(ledger, rng)
-        units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
-        for sampler in self.samplers:
-            if sampler.chain is None or not self.seen:
-                sampler.begin(units, rng, sweeps=received > 0.0)
-            elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
-                self._sweep(sampler, ledger, units, rng, self.max_sweeps)
-            if self.residual or (self.residual is None and self._per_cell(ledger) >= _ROUNDS_PER_CELL):
-                sampler.allow_residual(units)
-        new = math.ceil(max(news, 1.0) / share) if received else 0
-        for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
-            wanted = self._per_reward(sampler) * new
-            if k != self.playing:  # believed by few, it may lag behind
-                sampler.credit += wanted * min(1.0, max(_LEAST, 2.0 * chance))
-                wanted = math.floor(sampler.credit)
-                sampler.credit -= wanted
-            self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
-        if received > self.seen:
-            playing.climb(ledger, units, rng, int(min(new, self.max_sweeps)), self._weight(playing, ledger))
-        self.seen, self.log_faded, self.corrected = received, ledger.log_faded, 0.0
-        return playing.model(ledger)
+        steps = math.ceil(max(news, 1.0) / share) if received else 0
+        return Due(steps, share, quiet=received > 0.0 and max(news, lost) < share and share > 1.0, anew=steps > RECENT)
+
+    def _tries(self, sampler: Sampler, ledger: Ledger) -> bool:
+        """Say whether a draw may be for cells that were hardly tried."""
+        return not self._anew and sampler.deviates and self._per_cell(ledger) >= _TRY
+
+    def _knows(self, sampler: Sampler, due: Due) -> bool:
+        """Say whether an earlier draw is as good as another."""
+        return due.quiet and sampler.draws >= RECENT
+
+    def _prepare(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator) -> None:
+        """Have a chain that can sweep, of the structure that so many rewards are enough for."""
+        if sampler.chain is None or not self.seen:
+            sampler.begin(units, rng, sweeps=ledger.received > 0.0)
+        elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
+            self._sweep(sampler, ledger, units, rng, self.max_sweeps)
+        if self.residual or (self.residual is None and self._per_cell(ledger) >= _ROUNDS_PER_CELL):
+            sampler.allow_residual(units)
+
+    def _climb(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
+        """Have the hotter chains of a structure help it, if there are new rewards."""
+        if ledger.received > self.seen:
+            sampler.climb(ledger, units, rng, min(due.steps, self.max_sweeps), self._weight(sampler, ledger))
 
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
@@ -396,6 +464,10 @@ class TensorThompsonSampling(ModelSampling):
         if state:
             super()._restore(state)
 
+    def refusal_to_grow(self, shape: Sequence[int]) -> str | None:
+        """Return why no structure can follow to a larger shape, or ``None``."""
+        return super().refusal_to_grow(shape) or refused(self._candidates, check_shape(shape))
+
     def _candidates(self, shape: Cell) -> list[Candidate]:
         return candidates(self.rank, self.structure, shape, self.decay, self.reward)
 
@@ -404,6 +476,9 @@ class TensorThompsonSampling(ModelSampling):
         self.oracle.grow(shape, self._candidates(shape), self._rng)
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
+
+    def _next_draws(self) -> list[tuple[float, Draw]]:
+        return list(self.oracle.law(self._ledger, self._aside(), self.draws))
 
     def _own_shares(self) -> list[Floats] | None:
         rng, oracle = self._aside(), self.oracle

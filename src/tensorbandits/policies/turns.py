@@ -1,4 +1,4 @@
-"""Who may change what a policy holds, when several threads use it.
+"""The locks of a policy that several threads use: who may change it, and what waits for whom.
 
 What takes long (learning, saving, looking at what is believed) reads the policy while it stands still. Rewards that are
 told meanwhile wait in an inbox and are taken in right afterwards, in their order, so that whoever tells never waits for
@@ -41,10 +41,18 @@ class Turns:
     def __reduce__(self) -> Any:
         return Turns, (self.learns,)
 
-    def submit(self, change: Callable[..., None], *arguments: Any) -> None:
-        """Make a change now, or as soon as nobody reads for long."""
+    def submit(
+        self, change: Callable[..., None], *arguments: Any, check: Callable[[list[Any]], None] | None = None
+    ) -> None:
+        """Make a change now, or as soon as nobody reads for long.
+
+        A change that may be refused says so with ``check``, before it has to wait: it is given the arguments of all
+        changes that wait already.
+        """
         with self.gate:
             if self._depth:
+                if check is not None:
+                    check([given for _, waiting in self._inbox for given in waiting])
                 self._inbox.append((change, arguments))
             else:
                 change(*arguments)

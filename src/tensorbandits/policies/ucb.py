@@ -1,4 +1,4 @@
-"""Vectorized UCB: the baseline that ignores all structure (the paper's section 5; UCB1)."""
+"""Vectorized UCB, the baseline that ignores all structure: UCB1 over single combinations (the paper's section 5)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell, Rank, check_array, check_positive
 from tensorbandits.policies.base import Policy
-from tensorbandits.policies.query import Choice, Query
+from tensorbandits.policies.query import Query
+from tensorbandits.policies.traits import Traits
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ class VectorizedUCB(Policy):
     [(1, 0), (1, 1), (1, 2)]
     """
 
-    deterministic = True
+    traits = Traits(grows=True, fades=True, deterministic=True)
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class VectorizedUCB(Policy):
         """Return the policy with the paper's values, which are the defaults."""
         return cls(shape, **({"scale": 1.0} | arguments))
 
-    def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
+    def _choose(self, query: Query, rng: np.random.Generator) -> Cell:
         issued, told, mean, root = (
             table[query.slices].ravel() for table in (self._tables[0], self._tables[1], *self._bounds)
         )
@@ -78,9 +79,10 @@ class VectorizedUCB(Policy):
         if arms is not None:
             issued, told, mean, root = issued[arms], told[arms], mean[arms], root[arms]
         arm = self._pick(issued, told, mean, root)
-        cell = query.cell(arm if arms is None else int(arms[arm]))
+        return query.cell(arm if arms is None else int(arms[arm]))
+
+    def _issue(self, cell: Cell, note: Any) -> None:
         self._tables[(0, *cell)] += 1
-        return Choice(cell)
 
     def _pick(self, issued: Floats, told: Floats, mean: Floats, root: Floats) -> int:
         """Return the arm to play, of those whose numbers are given."""

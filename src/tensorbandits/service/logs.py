@@ -19,7 +19,7 @@ from tensorbandits.service.http.redact import redact
 
 _NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _PAUSE = 0.05  # seconds until lines of requests are written
-_MOST = 20_000  # of them that may wait
+MOST = 20_000  # of them that may wait
 _encode = json.JSONEncoder(default=repr).encode
 
 
@@ -120,7 +120,7 @@ class _Lines:
     def __init__(self, stream: TextIO | None) -> None:
         self._stream, self._lock = stream, threading.Lock()
         self._aside: deque[tuple[Callable[..., str], tuple[Any, ...]]]  # what makes a line, and of what
-        self._aside = deque(maxlen=_MOST)  # the oldest are dropped when the stream is stuck
+        self._aside = deque(maxlen=MOST)  # the oldest are dropped when the stream is stuck
         self._some = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _SWITCH = 0.001  # seconds after which Python lets another thread go on: decisions must not wait for learning
+_FILES = 256  # that a process has open beside its connections
 _YOUNG = 20_000  # new objects after which Python looks for garbage among them
 
 
@@ -51,6 +53,34 @@ def _check_free(host: str, port: int) -> None:
         ) from None
 
 
+def open_connections(wanted: int) -> int:
+    """Have the system let this process open so many connections; return how many it does, at least one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted + _FILES:
+        soft = wanted + _FILES if hard == resource.RLIM_INFINITY else min(wanted + _FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _FILES))
+
+
+def server_options(settings: Settings) -> dict[str, Any]:
+    """Return what uvicorn is told of connections, of logs and of proxies."""
+    from tensorbandits.service.http.connections import Connection
+
+    return {
+        "http": Connection,
+        "ws": "none",  # a connection that became a web socket would be out of its sight
+        "timeout_keep_alive": settings.idle_seconds,
+        "limit_concurrency": open_connections(settings.connections),
+        "timeout_graceful_shutdown": 10,
+        "backlog": 2048,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": bool(settings.proxy),
+        "forwarded_allow_ips": settings.proxy or None,
+    }
+
+
 def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     """Serve until stopped. ``ready`` is called before it begins, when nothing can go wrong any more."""
     import uvicorn
@@ -70,11 +100,5 @@ def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=bool(settings.proxy),
-            forwarded_allow_ips=settings.proxy or None,
-            timeout_graceful_shutdown=10,
-            backlog=2048,
+            **server_options(settings),
         )

@@ -113,6 +113,17 @@ class Settings:
     workers: int = _setting(1, "Processes that serve.", _whole(1, 256))
     body_limit: int = _setting(8 * MEBIBYTE, "The largest body of a request, such as 8 MiB.", _bytes)
     import_limit: int = _setting(1024 * MEBIBYTE, "The largest log that can be imported, such as 1 GiB.", _bytes)
+    import_rows: int = _setting(
+        5_000_000, "The most rows of a log that is imported, however small its file is.", _whole(1, 10**9)
+    )
+    idle_seconds: float = _setting(
+        75.0,
+        "Seconds that a caller may keep a connection waiting: for a request, for more of one, or to take its answer.",
+        _number(0.1, 86_400),
+    )
+    connections: int = _setting(
+        10_000, "Connections of a process; beyond, those that are idle longest are closed.", _whole(1, 1_000_000)
+    )
     rate: float = _setting(5_000.0, "Requests a second of one key in each process; 0 for no limit.", _number(0))
     burst: float = _setting(10_000.0, "Requests that a key may send at once, above its rate.", _number(1))
     learning_share: float = _setting(

@@ -347,6 +347,16 @@ class Space:
             self._version += 1
             return self._indices[at][found]
 
+    def copy(self) -> Space:
+        """Return an independent copy, of the same version."""
+        other = Space.__new__(Space)
+        other.__setstate__(self.__getstate__())
+        return other
+
+    def own_again(self) -> None:
+        """Be of use in a child process, in which no thread of the parent goes on."""
+        self._lock = threading.RLock()
+
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             return {name: copy.deepcopy(part) for name, part in vars(self).items() if name != "_lock"}
@@ -387,7 +397,7 @@ class Space:
                     for rule in self._book.rules
                     if rule.only
                 ],
-                "retired": [list(pair) for pair in self._book.retired],
+                "retired": [list(pair) for pair in sorted(self._book.retired)],
             }
 
     @classmethod

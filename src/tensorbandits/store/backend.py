@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, PoolProxiedConnection
 from sqlalchemy.exc import DBAPIError
@@ -13,34 +13,36 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.sql.base import Executable
 
 from tensorbandits.store.errors import StoreError, StoreUnavailableError
+from tensorbandits.store.events import Head, Row
 from tensorbandits.store.statements import Listed
 
-PATIENCE = 10.0  # seconds that a turn waits for another process
+PATIENCE = 10.0  # seconds that a write waits for another process
+OTHERS = 200  # events of others that come with the refusal of an append
+REPEATED = "an idempotency key, or the id of a decision, is in the log already; nothing was written ({})"
+
+Call = tuple[Executable, Mapping[str, Any]]  # a statement and its parameters
 
 
-class Cursor(Protocol):
-    """What is needed of a driver's cursor."""
+class Done(NamedTuple):
+    """What a statement did: its rows, and how many rows it changed."""
 
-    def execute(self, sql: str, parameters: Mapping[str, Any] = ..., /) -> Any:
-        """Run a statement."""
-
-    def executemany(self, sql: str, rows: Sequence[Mapping[str, Any]], /) -> Any:
-        """Run a statement once per row."""
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the answer."""
+    rows: list[tuple[Any, ...]]
+    changed: int
 
 
 class Backend(ABC):
-    """A database: how it is reached, locked and waited for, and what its errors mean.
+    """A database: how it is reached, written and waited for, and what its errors mean.
 
-    Statements are SQLAlchemy's, but the driver runs them: each is compiled once, and a turn of a busy server spends no
-    time between the two.
+    A write is a list of statements that are all known before the first of them runs, so that no database waits for a
+    process in the middle of a transaction. Statements are SQLAlchemy's, but the driver runs them: each is compiled
+    once, and a busy server spends no time between the two.
     """
 
     engine: Engine
     listed: Listed
-    driver_error: type[Exception]
+    driver_error: tuple[type[Exception], ...]
+    writers: int = 1  # threads that may append at once with gain
+    now: Executable  # asks for the time, in seconds since 1970
 
     def __init__(self, url: str) -> None:
         self.url = url  # without a password
@@ -48,32 +50,43 @@ class Backend(ABC):
         self._texts: dict[Executable, str] = {}
 
     @abstractmethod
-    def writing(self, bandits: Sequence[int] = ()) -> AbstractContextManager[Session]:
-        """Return a transaction that holds the turn of these bandits; it commits at the end, or rolls back on errors."""
+    def write(self, *calls: Call) -> list[Done]:
+        """Run some statements in one transaction, which is durable at the end."""
 
     @abstractmethod
-    def exclusive(self) -> AbstractContextManager[Connection]:
-        """Return a transaction in which tables may be changed, while no other process changes them."""
+    def create(self, name: str, created: float, rows: Sequence[dict[str, Any]]) -> int:
+        """Add a bandit and its first events in one transaction, and return its number."""
+
+    @abstractmethod
+    def append(self, bandit: int, head: Head, rows: Sequence[dict[str, Any]], *then: Call) -> list[Row] | None:
+        """Write the rows of events, and what else belongs to them, if the log of the bandit ends at a head.
+
+        Return None when that was done; otherwise nothing was written, and the next events after the head return, of
+        which there may be none.
+        """
+
+    @abstractmethod
+    def exclusive(self, idle: float) -> AbstractContextManager[Connection]:
+        """Return a transaction in which tables may be changed, while no other process changes them.
+
+        A process that does nothing in it for ``idle`` seconds may be thrown out, so that others go on.
+        """
 
     @abstractmethod
     def steady(self) -> AbstractContextManager[Connection]:
         """Return a transaction that sees all tables as they were at one moment, for reading."""
 
     @abstractmethod
-    def append(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the rows of events."""
-
-    @abstractmethod
     def listing(self, values: Sequence[Any]) -> Any:
         """Return a list as the parameter of a statement of :class:`Listed`."""
 
     @abstractmethod
-    def send(self, driver: Any) -> None:
-        """See to it that a statement was sent, however large it is."""
-
-    @abstractmethod
     def wait(self, seconds: float) -> bool:
         """Return True as soon as another store wrote, False when so many seconds passed."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """Return what the database says is wrong with its files."""
 
     @abstractmethod
     def explain(self, error: Exception, committing: bool = False) -> Exception:
@@ -131,58 +144,13 @@ class Backend(ABC):
 
 
 class Session:
-    """Statements on one connection of the driver."""
+    """Statements that read, on one connection of the driver."""
 
     def __init__(self, backend: Backend, driver: Any) -> None:
         self.backend = backend
         self._driver = driver
-        self._failed: Exception | None = None  # the first error
-
-    def start(self, statement: Executable, **parameters: Any) -> Answer:
-        """Run a statement; its rows may be fetched later, which lets PostgreSQL answer several in one go."""
-        try:
-            cursor: Cursor = self._driver.cursor()
-            cursor.execute(self.backend.text(statement), parameters)
-            self.backend.send(self._driver)
-        except self.backend.driver_error as error:
-            raise self.failed(error) from error
-        return Answer(self, cursor)
 
     def rows(self, statement: Executable, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return self.start(statement, **parameters).rows()
-
-    def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run a statement once per row."""
-        try:
-            self._driver.cursor().executemany(self.backend.text(statement), rows)
-        except self.backend.driver_error as error:
-            raise self.failed(error) from error
-
-    def failed(self, error: Exception) -> Exception:
-        """Return what to raise for an error of the driver, and remember that the transaction cannot be committed."""
-        if self._failed is None:
-            self._failed = self.backend.explain(error)
-        return self._failed
-
-    def refuse_failed(self) -> None:
-        """Refuse to commit after an error, even if it was caught: some rows of a statement may have been written."""
-        if self._failed is not None:
-            raise self._failed
-
-
-class Answer:
-    """The rows of a statement, when they are wanted."""
-
-    __slots__ = ("_cursor", "_session")
-
-    def __init__(self, session: Session, cursor: Cursor) -> None:
-        self._session = session
-        self._cursor = cursor
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return them."""
-        try:
-            return self._cursor.fetchall()
-        except self._session.backend.driver_error as error:
-            raise self._session.failed(error) from error
+        found: list[tuple[Any, ...]] = self._driver.execute(self.backend.text(statement), parameters).fetchall()
+        return found

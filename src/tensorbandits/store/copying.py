@@ -19,13 +19,14 @@ _PAGE = 2000  # rows that are copied at once
 
 def backup(source: Backend, path: str | os.PathLike[str]) -> None:
     """Copy a store into a new SQLite file, which appears when it is complete."""
-    from tensorbandits.store.sqlite import SQLite
+    from tensorbandits.store.sqlite import SQLite, make_private
 
     target = Path(path)
     _refuse_existing(target)
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as directory:
             made = Path(directory) / target.name
+            make_private(made)
             if isinstance(source, SQLite):
                 with source.explained(), source.engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM INTO :path", {"path": str(made)})
@@ -53,7 +54,7 @@ def backup(source: Backend, path: str | os.PathLike[str]) -> None:
 
 def copy(source: Backend, target: Backend) -> None:
     """Copy all rows of a store into an empty one, in one transaction."""
-    with source.steady() as reading, target.exclusive() as writing, target.explained():
+    with source.steady() as reading, target.exclusive(idle=60.0) as writing, target.explained():
         for table in metadata.sorted_tables:
             if writing.execute(select(1).select_from(table).limit(1)).first() is not None:
                 raise StoreError(f"{target.url} is not empty; give a new database to restore into")

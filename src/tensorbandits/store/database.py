@@ -6,20 +6,40 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Self
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
-from tensorbandits.store.backend import Backend, Session
-from tensorbandits.store.errors import ConflictError, FoldedError, NameTakenError, UnknownBanditError
-from tensorbandits.store.events import DELETED, BanditRow, Event, KeyRow, New, check_text, events_of, rows_of
+from tensorbandits.store.backend import Backend
+from tensorbandits.store.errors import (
+    BehindError,
+    ConflictError,
+    DamagedError,
+    NameTakenError,
+    RepeatedError,
+    UnknownBanditError,
+)
+from tensorbandits.store.events import (
+    DELETED,
+    BanditRow,
+    Event,
+    Head,
+    KeyRow,
+    New,
+    Row,
+    Standing,
+    check_text,
+    events_of,
+    rows_of,
+    verified,
+)
 from tensorbandits.store.migrate import migrate
-from tensorbandits.store.turn import Turn, folded_away, of_decisions
+from tensorbandits.store.reading import CHANGED, read_page, replaced
+from tensorbandits.store.reading import standing as _standing
 
 PAGE = 2000  # events that are read at once
-_CACHES = 2  # snapshots that are kept
 
 
 class Store:
@@ -30,11 +50,14 @@ class Store:
 
     >>> store = Store.open("sqlite://")
     >>> bandit = store.create("campaign", [New("Created", 0.0, {"settings": {}})])
-    >>> with store.turn([bandit.id]) as turn:
-    ...     last = turn.events(bandit.id, after=0)[-1].seq
-    ...     turn.append(bandit.id, last + 1, [New("Decided", 1.0, {"cell": [0, 1]}, decision="d1")])
+    >>> head = store.head(bandit.id)
+    >>> decided = store.append(bandit.id, head, [New("Decided", 1.0, {"cell": [0, 1]}, decision="d1")])
     >>> [event.kind for event in store.events(bandit.id)]
     ['Created', 'Decided']
+    >>> store.append(bandit.id, head, [New("Decided", 1.0, {"cell": [0, 1]}, decision="d2")])
+    Traceback (most recent call last):
+    ...
+    tensorbandits.store.errors.BehindError: bandit 1 has events after 1, the last one that was known: ...
     >>> store.close()
     """
 
@@ -71,13 +94,12 @@ class Store:
 
     def create(self, name: str, events: Sequence[New]) -> BanditRow:
         """Add a bandit with its first events, numbered from 1 on; a :class:`NameTakenError` if the name is in use."""
-        created = events[0].time if events else time.time()
+        created = float(events[0].time if events else time.time())
         check_text(name, "a name")
         try:
-            with self._backend.writing() as session:
-                [(bandit,)] = session.rows(statements.create, name=name, created=created)
-                if events:
-                    self._backend.append(session, rows_of(bandit, 1, events))
+            bandit = self._backend.create(name, created, rows_of(0, Head(), events))
+        except RepeatedError:
+            raise
         except ConflictError:
             if self.find(name) is None:
                 raise
@@ -97,14 +119,20 @@ class Store:
             rows = session.rows(statements.named, name=name)
         return BanditRow(*rows[0]) if rows else None
 
-    def delete(self, bandit: int, event: New) -> None:
-        """Append a last event and free the name; the events stay. An :class:`UnknownBanditError` if it was deleted."""
-        with self._backend.writing([bandit]) as session:
-            _, last = self._standing(session, bandit)
-            if event.kind != DELETED:
-                raise ValueError(f"the last event is of kind {event.kind!r}; give one of kind {DELETED!r}")
-            self._backend.append(session, rows_of(bandit, last + 1, [event]))
-            session.start(statements.remove, bandit=bandit, time=event.time)
+    def delete(self, bandit: int, event: New, head: Head | None = None) -> Event:
+        """Append a last event and free the name; the events stay. An :class:`UnknownBanditError` if it was deleted.
+
+        A :class:`BehindError` says that the log has events after ``head``; without it the event follows the last one.
+        """
+        if event.kind != DELETED:
+            raise ValueError(f"the last event is of kind {event.kind!r}; give one of kind {DELETED!r}")
+        while True:
+            known = self._standing(bandit).head if head is None else head
+            try:
+                return self._append(bandit, known, [event], last=True)[0]
+            except BehindError:
+                if head is not None:
+                    raise
 
     def ended(self, name: str, key: str) -> bool:
         """Say whether a bandit of this name was deleted by a request with this idempotency key."""
@@ -118,72 +146,137 @@ class Store:
         with self._backend.reading() as session:
             return dict(session.rows(statements.heads))
 
-    def _standing(self, session: Session, bandit: int) -> tuple[int, int]:
-        """Return the numbers of the base and of the last event."""
-        rows = session.rows(statements.standing, bandit=bandit)
-        if not rows or rows[0][1] is not None:
+    def head(self, bandit: int) -> Head:
+        """Return the number and the checksum of a bandit's last event."""
+        with self._backend.reading() as session:
+            found = _standing(session, bandit)
+        if found is None:
+            raise UnknownBanditError(f"there is no bandit with number {bandit}")
+        return found.head
+
+    def _standing(self, bandit: int) -> Standing:
+        """Return how the log of a bandit stands that was not deleted."""
+        with self._backend.reading() as session:
+            found = _standing(session, bandit)
+        if found is None or found.deleted:
             raise UnknownBanditError(f"there is no bandit with number {bandit}, or it was deleted")
-        return rows[0][0], rows[0][2]
+        return found
 
     # Events.
 
-    @contextmanager
-    def turn(self, bandits: Iterable[int]) -> Iterator[Turn]:
-        """Return the turn of some bandits: while it lasts, no other process adds to their logs.
+    def append(self, bandit: int, head: Head, news: Sequence[New]) -> list[Event]:
+        """Add events to a log that ends at ``head``, all or none, and return them; they are durable then.
 
-        It commits at the end, after which what was appended is durable; on an exception it rolls back. A
-        :class:`StoreUnavailableError` at the end means that the outcome is unknown: the connection was lost while the
-        answer to the commit was awaited.
+        A :class:`BehindError` says that the log has other events after ``head``: somebody else was first. A
+        :class:`RepeatedError` says that an idempotency key, or the id of a decision made, is in the log already. In
+        both cases nothing was written. No lock is held but while the database writes.
         """
-        wanted = sorted(set(bandits))
-        with self._backend.writing(wanted) as session:
-            yield Turn(session, wanted)
+        return self._append(bandit, head, news) if news else []
+
+    def _append(self, bandit: int, head: Head, news: Sequence[New], last: bool = False) -> list[Event]:
+        """Add events, of which the last may be the very last."""
+        if head.seq and head.chain is None:
+            head = Head(head.seq, self._chain(bandit, head.seq))
+        rows = rows_of(bandit, head, news)
+        end = rows[-1]
+        removal = {"bandit": bandit, "seq": end["seq"], "chain": end["chain"], "time": end["time"]}
+        others = self._backend.append(bandit, head, rows, *([(statements.remove, removal)] if last else []))
+        if others is not None:
+            raise self._refusal(bandit, head, others)
+        return [
+            Event(bandit, row["seq"], row["time"], new.kind, new.decision, new.key, new.body, row["chain"])
+            for row, new in zip(rows, news, strict=True)
+        ]
+
+    def _chain(self, bandit: int, seq: int) -> str | None:
+        """Return the checksum of an event, None where it has none."""
+        with self._backend.reading() as session:
+            if rows := session.rows(statements.chain_at, bandit=bandit, seq=seq):
+                return None if rows[0][0] is None else str(rows[0][0])
+            found = _standing(session, bandit)
+        return found.base.chain if found is not None and found.base.seq == seq else None
+
+    def _refusal(self, bandit: int, head: Head, others: list[Row]) -> Exception:
+        """Return why nothing could be appended after a head."""
+        behind = (
+            f"bandit {bandit} has events after {head.seq}, the last one that was known: read them before you append"
+        )
+        if others and others[0][0] == head.seq + 1 and others[-1][2] != DELETED:
+            return BehindError(behind, verified(bandit, head, others))
+        found = self._standing(bandit)
+        if found.head.seq < head.seq:
+            return DamagedError(bandit, head.seq, replaced(found.head.seq))
+        if found.head.seq == head.seq and found.head.chain != head.chain:
+            return DamagedError(bandit, head.seq, CHANGED)
+        return BehindError(behind)
 
     def events(
-        self, bandit: int, after: int = 0, until: int | None = None, limit: int | None = None
+        self,
+        bandit: int,
+        after: int | Head = 0,
+        until: int | None = None,
+        limit: int | None = None,
+        *,
+        verify: bool = True,
     ) -> Iterator[Event]:
-        """Yield the events after a number, up to and with ``until``, at most ``limit`` of them.
+        """Yield the events after a number or a head, up to and with ``until``, at most ``limit`` of them.
 
         They are read in pages: it may take long, holds up nobody, and sees what is added meanwhile. A
         :class:`FoldedError` says that some were folded into the base; with ``after=0`` all that are left come.
+
+        What was read is what was written: a :class:`DamagedError` says that a number is missing, a checksum is wrong,
+        or the log does not hold the head. ``verify=False`` yields what there is, for tools that repair a log.
         """
-        last, left = after, statements.LARGEST if limit is None else limit
+        head, left = after, statements.LARGEST if limit is None else limit
+        end = statements.LARGEST if until is None else until
         while left > 0:
-            count = min(left, PAGE)
-            page = self._page(bandit, last, statements.LARGEST if until is None else until, count)
-            yield from page
-            if len(page) < count:
+            with self._backend.reading() as session:
+                page = read_page(session, bandit, head, min(left, PAGE), end, verify)
+            yield from page.events
+            if page.last:
                 return
-            last, left = page[-1].seq, left - len(page)
+            head, left = page.end, left - len(page.events)
 
-    def _page(self, bandit: int, last: int, until: int, count: int) -> list[Event]:
-        """Return the next events; a :class:`FoldedError` if some before them are gone."""
+    def check(self) -> list[str]:
+        """Return what the database finds wrong with its files; it reads all of an SQLite file, and takes long."""
+        return self._backend.check()
+
+    def keyed(self, bandit: int, keys: Iterable[str]) -> dict[str, Event]:
+        """Return the events that carry these idempotency keys; a key that nothing carries is left out."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
         with self._backend.reading() as session:
-            folded = self._folded(session, bandit)
-            start = last or folded
-            # Both ends are given, as numbers have no gaps: no database is tempted to look at all that follow.
-            end = min(until, start + count)
-            rows = session.rows(statements.log, bandit=bandit, after=start, until=end, limit=count)
-            if len(rows) < count:
-                folded = self._folded(session, bandit)  # it may have moved in between
-        if start < folded:
-            raise FoldedError(folded_away(bandit, start, folded))
-        return events_of(bandit, rows)
-
-    def _folded(self, session: Session, bandit: int) -> int:
-        """Return the number of the base, 0 without one."""
-        rows = session.rows(statements.standing, bandit=bandit)
-        return int(rows[0][0]) if rows else 0
+            listed, given = self._backend.listed, self._backend.listing(wanted)
+            events = events_of(bandit, session.rows(listed.keyed, bandit=bandit, keys=given))
+        return {str(event.key): event for event in events}
 
     def of_decisions(self, bandit: int, ids: Iterable[str]) -> dict[str, list[Event]]:
         """Return all events of these decisions, in order; an id without events is left out."""
-        with self._backend.reading() as session:
-            return of_decisions(session, bandit, ids)
+        wanted = list(ids)
+        found: dict[str, list[Event]] = {}
+        if wanted:
+            with self._backend.reading() as session:
+                listed, given = self._backend.listed, self._backend.listing(wanted)
+                rows = session.rows(listed.of_decisions, bandit=bandit, ids=given)
+            for event in events_of(bandit, rows):
+                found.setdefault(str(event.decision), []).append(event)
+        return found
 
     def tail(self, bandit: int, count: int) -> list[Event]:
         """Return the last events, newest first."""
         with self._backend.reading() as session:
             return events_of(bandit, session.rows(statements.tail, bandit=bandit, limit=count))
+
+    def clock(self) -> float:
+        """Return the time in seconds since 1970, as the database's machine has it."""
+        with self._backend.reading() as session:
+            return float(session.rows(self._backend.now)[0][0])
+
+    @property
+    def writers(self) -> int:
+        """How many threads may append at once with gain."""
+        return self._backend.writers
 
     def wait(self, seconds: float) -> bool:
         """Return True as soon as another store has written since the last call, False after so many seconds.
@@ -196,19 +289,20 @@ class Store:
 
     def put_snapshot(self, bandit: int, seq: int, state: bytes) -> None:
         """Keep the state after an event, beside the one kept before; older ones go. It is a cache."""
-        with self._backend.writing([bandit]) as session:
-            folded, last = self._standing(session, bandit)
-            if seq > last:
-                raise ValueError(f"the state is after event {seq}, but the last event of bandit {bandit} is {last}")
-            if seq <= folded:
-                return  # the base is as new, and has to stay
-            known = [number for (number,) in session.rows(statements.cached, bandit=bandit)]
-            kept = sorted({*known, seq}, reverse=True)[:_CACHES]
-            for number in known:
-                if number == seq or number not in kept:
-                    session.start(statements.drop_cached, bandit=bandit, seq=number)
-            if seq in kept:
-                self._put(session, bandit, seq, state, base=False)
+        found = self._standing(bandit)
+        if seq > found.head.seq:
+            raise ValueError(
+                f"the state is after event {seq}, but the last event of bandit {bandit} is {found.head.seq}"
+            )
+        if seq <= found.base.seq:
+            return  # the base is as new, and has to stay
+        this = {"bandit": bandit, "seq": seq}
+        with suppress(ConflictError):  # another process has just put the same state
+            self._backend.write(
+                (statements.drop_cached, this),
+                (statements.put_cache, this | {"time": time.time(), "state": state}),
+                (statements.drop_old_caches, {"bandit": bandit}),
+            )
 
     def snapshot(self, bandit: int, until: int | None = None) -> tuple[int, bytes] | None:
         """Return the newest state at or before an event with its number; the base counts. None if there is none."""
@@ -220,43 +314,44 @@ class Store:
 
     def drop_snapshots(self, bandit: int | None = None) -> None:
         """Forget the caches of a bandit, or of all; a base stays."""
-        with self._backend.writing() as session:
-            if bandit is None:
-                session.start(statements.drop_all_caches)
-            else:
-                session.start(statements.drop_caches, bandit=bandit)
+        if bandit is None:
+            self._backend.write((statements.drop_all_caches, {}))
+        else:
+            self._backend.write((statements.drop_caches, {"bandit": bandit}))
 
     def fold(self, bandit: int, seq: int, state: bytes) -> int:
         """Make a state the base: the events up to its number are deleted. Return how many.
 
         Their idempotency keys are forgotten with them.
         """
-        with self._backend.writing([bandit]) as session:
-            folded, last = self._standing(session, bandit)
-            if not folded < seq <= last:
-                raise ValueError(f"bandit {bandit} can be folded up to an event from {folded + 1} to {last}, not {seq}")
-            session.start(statements.drop_states, bandit=bandit, seq=seq)
-            session.start(statements.forget, bandit=bandit, seq=seq)
-            session.start(statements.move_base, bandit=bandit, seq=seq)
-            self._put(session, bandit, seq, state, base=True)
-        return seq - folded
+        this = {"bandit": bandit, "seq": seq}
+        found = self._standing(bandit)
+        if found.base.seq < seq <= found.head.seq:
+            moved, _, forgotten, _ = self._backend.write(
+                (statements.move_base, this),
+                (statements.drop_states, this),
+                (statements.forget, this),
+                (statements.put_base, this | {"time": time.time(), "state": state}),
+            )
+            if moved.rows:
+                return forgotten.changed
+            found = self._standing(bandit)  # another process was first
+        raise ValueError(
+            f"bandit {bandit} can be folded up to an event from {found.base.seq + 1} to {found.head.seq}, not {seq}"
+        )
 
     def base(self, bandit: int) -> int:
         """Return the number of the base, 0 without one."""
         with self._backend.reading() as session:
-            return self._folded(session, bandit)
-
-    def _put(self, session: Session, bandit: int, seq: int, state: bytes, base: bool) -> None:
-        """Write a snapshot."""
-        session.start(statements.put_snapshot, bandit=bandit, seq=seq, base=base, time=time.time(), state=state)
+            found = _standing(session, bandit)
+        return 0 if found is None else found.base.seq
 
     # Keys.
 
     def add_key(self, row: KeyRow) -> None:
         """Add an API key."""
         values = row._asdict() | {"bandits": None if row.bandits is None else json.dumps(row.bandits)}
-        with self._backend.writing() as session:
-            session.start(statements.put_key, **values)
+        self._backend.write((statements.put_key, values))
 
     def keys(self) -> list[KeyRow]:
         """Return all keys, revoked ones too, oldest first."""
@@ -266,8 +361,8 @@ class Store:
 
     def revoke_key(self, key: str, time: float) -> bool:
         """Revoke a key; say whether there was one that was not revoked before."""
-        with self._backend.writing() as session:
-            return bool(session.rows(statements.revoke_key, key=key, time=time))
+        [revoked] = self._backend.write((statements.revoke_key, {"key": key, "time": time}))
+        return bool(revoked.rows)
 
     # Copies.
 

@@ -19,7 +19,7 @@ def migrate(backend: Backend) -> None:
             found = revision(connection)
             connection.rollback()
         if found != REVISION:
-            with backend.exclusive() as connection:
+            with backend.exclusive(idle=5.0) as connection:
                 _upgrade(connection, backend.url)
 
 

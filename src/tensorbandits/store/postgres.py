@@ -14,29 +14,27 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import (
-    JSON,
     URL,
-    Column,
     ColumnElement,
     Connection,
-    Insert,
     PoolProxiedConnection,
-    Text,
     bindparam,
-    cast,
     create_engine,
     event,
     func,
-    insert,
+    literal_column,
     select,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.sql.base import Executable
 
-from tensorbandits.store import statements
+from tensorbandits.store import postgres_statements, statements
 from tensorbandits.store.address import shown
-from tensorbandits.store.backend import PATIENCE, Backend, Session
+from tensorbandits.store.backend import OTHERS, PATIENCE, Backend, Call, Done
 from tensorbandits.store.errors import StoreError
+from tensorbandits.store.events import Head, Row
+from tensorbandits.store.fairness import Pauses
 from tensorbandits.store.postgres_errors import explain
 from tensorbandits.store.schema import bandits, events
 
@@ -44,11 +42,10 @@ Driver = psycopg.Connection[tuple[Any, ...]]
 
 _CHANNEL = "tensorbandits"
 _LOCKS = 0x7462  # sets our advisory locks apart from those of others in the same database
-_STUCK = 60.0  # seconds after which a server that takes nothing is given up
 _POLL = 1.0  # seconds after which we look ourselves, should a notification have been lost
 _QUIET = 0.05  # seconds between two notifications of a process: they take a good part of what a small commit takes
 
-# A process that hangs in its turn is thrown out, so that others go on.
+# Who waits too long is told so, and a process that hangs where it should not is thrown out.
 _SETTINGS = {
     "lock_timeout": f"{PATIENCE:g}s",
     "statement_timeout": "60s",
@@ -64,26 +61,19 @@ _CONNECTION = {
     "application_name": "tensorbandits",
 }
 
-_begin = "BEGIN"
-_lock = f"SELECT pg_advisory_xact_lock({_LOCKS}, %(bandit)s)"
 _notify = f"SELECT pg_notify('{_CHANNEL}', %(sender)s)"
 
 
-def _append_json() -> Insert:
-    """Return the statement that appends events which come as one JSON text: the quickest way for a few rows."""
-    columns = [Column(column.name, column.type) for column in events.c]
-    rows = func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON)).table_valued(*columns)
-    rows = rows.render_derived(with_types=True)
-    return insert(events).from_select([column.name for column in columns], select(*rows.c))
-
-
-_append = _append_json()
+class _NotTheLogError(Exception):
+    """The check that follows an append has undone it."""
 
 
 class Postgres(Backend):
-    """Each turn holds advisory locks of its bandits; commits are told to the others by NOTIFY, many by one."""
+    """Each write is one message to the server; commits are told to the others by NOTIFY, many by one."""
 
-    driver_error = psycopg.Error
+    driver_error = (psycopg.Error,)
+    writers = 4
+    now: Executable = select(literal_column("extract(epoch FROM clock_timestamp())"))
 
     def __init__(self, url: URL) -> None:
         super().__init__(shown(url))
@@ -103,6 +93,7 @@ class Postgres(Backend):
         self._name = uuid.uuid4().hex  # tells our notifications from those of others
         self._notified = -math.inf  # when we last did
         self._owed = False  # whether something was committed since
+        self._pauses = Pauses()
         self._waiting = threading.Lock()
         self._listener: Driver | None = None
         self._looked = -math.inf  # when, and what was there
@@ -116,48 +107,87 @@ class Postgres(Backend):
         wanted = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
         driver.execute(f"SELECT {wanted}")
 
-    @contextmanager
-    def writing(self, bandits: Sequence[int] = ()) -> Iterator[Session]:
-        """Return a transaction that holds the locks of some bandits.
-
-        Statements go out in a pipeline: those up to the first answer that is wanted travel together, and so do the last
-        ones with the commit. Two journeys make a turn.
-        """
+    def write(self, *calls: Call) -> list[Done]:
+        """Run some statements in one message, which the server takes for one transaction."""
         with self.explained(), self.borrowed() as connection:
-            driver: Driver = connection.driver_connection  # type: ignore[assignment]
-            committing = False
+            return self._send(connection, [(self.text(statement), parameters) for statement, parameters in calls])
+
+    def _send(
+        self, connection: PoolProxiedConnection, texts: Sequence[tuple[str, Mapping[str, Any]]], news: str = ""
+    ) -> list[Done]:
+        """Send statements with their parameters in one message, now and then with news for others.
+
+        The server runs them when the whole message has come, and commits without waiting for us: a process that is
+        stopped, or cut off, holds nothing that others wait for. (Parameters that are sent apart from a statement are
+        messages of their own, between which a server waits for the next.)
+        """
+        driver: Driver = connection.driver_connection  # type: ignore[assignment]
+        cursor = psycopg.ClientCursor(driver)
+        message = [cursor.mogrify(text, parameters) for text, parameters in texts]
+        if loud := time.monotonic() - self._notified > _QUIET:
+            message.append(cursor.mogrify(_notify, {"sender": self._name + news}))
+            self._notified = time.monotonic()
+        with self.explained(committing=True):
+            cursor.execute(";".join(message))
+        self._owed |= not loud  # whoever waits here for others pays
+        return _results(cursor, len(texts))
+
+    def create(self, name: str, created: float, rows: Sequence[dict[str, Any]]) -> int:
+        """Add a bandit and its first events."""
+        made, _ = self.write(
+            (statements.create, {"name": name, "created": created}),
+            (postgres_statements.first_events, {"name": name, "rows": json.dumps(rows)}),
+        )
+        return int(made.rows[0][0])
+
+    def append(self, bandit: int, head: Head, rows: Sequence[dict[str, Any]], *then: Call) -> list[Row] | None:
+        """Write the rows of events if the log ends at a head; who was first is decided by the primary key."""
+        given = {
+            "bandit": bandit,
+            "after": head.seq,
+            "chain": head.chain,
+            "rows": json.dumps(rows),
+            "until": head.seq + OTHERS,
+            "first": rows[0]["chain"],
+        }
+        self._pauses.keep(bandit)
+        late = self._pauses.need(bandit)
+        news = "" if late is None else f" {bandit} {late:.4f}"
+        with self.explained(), self.borrowed() as connection:
+            self._prepare(connection)
+            started = time.monotonic()
+            message: list[tuple[str, Mapping[str, Any]]] = [(text, given) for text in postgres_statements.EXECUTE]
+            message += [(self.text(statement), parameters) for statement, parameters in then]
             try:
-                with driver.pipeline() as pipeline:
-                    driver.execute(_begin)
-                    for bandit in sorted(bandits):  # always in this order, so that no two wait for each other
-                        driver.execute(_lock, {"bandit": bandit})
-                    session = Session(self, driver)
-                    yield session
-                    session.refuse_failed()
-                    if loud := time.monotonic() - self._notified > _QUIET:
-                        driver.execute(_notify, {"sender": self._name})
-                        self._notified = time.monotonic()
-                    committing = True
-                    ended = driver.execute("COMMIT")
-                    pipeline.sync()
-                    if ended.statusmessage != "COMMIT":
-                        raise StoreError(f"the turn was rolled back by {self.url}; nothing was written")
-                    self._owed |= not loud  # whoever waits here for others pays
-            except BaseException as error:
-                _abandon(connection, driver)
-                if isinstance(error, psycopg.Error):
-                    raise self.explain(error, committing) from error
-                raise
+                appended, _, others, *_ = self._send(connection, message, news)
+            except _NotTheLogError:
+                return []
+        if appended.rows[0][0]:
+            self._pauses.won(bandit, started)
+            return None
+        self._pauses.lost(bandit)
+        return list(others.rows)
+
+    def _prepare(self, connection: PoolProxiedConnection) -> None:
+        """Have the server plan the statements of an append once for a connection: planning takes as long as running."""
+        if "prepared" not in connection.info:
+            driver: Driver = connection.driver_connection  # type: ignore[assignment]
+            for text in postgres_statements.prepare(self.text):
+                driver.execute(text)
+            connection.info["prepared"] = True
 
     @contextmanager
-    def exclusive(self) -> Iterator[Connection]:
+    def exclusive(self, idle: float) -> Iterator[Connection]:
         """Return a transaction in which tables may be changed, while no other process changes them."""
         with self.explained(), self.engine.connect() as connection:
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '10min'")
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")  # no bandit has number 0
+                connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = '{idle:g}s'")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")
+                # Behind a change of tables that waits, all others wait as well.
+                connection.exec_driver_sql("SET LOCAL lock_timeout = '3s'")
                 yield connection
 
     @contextmanager
@@ -175,23 +205,13 @@ class Postgres(Backend):
         largest = func.max(bandits.c.id)
         connection.execute(select(func.setval(sequence, func.coalesce(largest, 1), largest.is_not(None))))
 
-    def append(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the rows of events."""
-        session.start(_append, rows=json.dumps(rows))
-
-    def send(self, driver: Driver) -> None:
-        """Send the rest of a statement that was too large for the socket's buffer.
-
-        In a pipeline the driver sends what fits and then waits for answers, while the server waits for the rest.
-        """
-        while driver.pgconn.flush():
-            if not _ready(driver, sockets.POLLIN | sockets.POLLOUT, _STUCK):
-                raise psycopg.OperationalError(f"the server took nothing for {_STUCK:g} seconds")
-            driver.pgconn.consume_input()
-
     def listing(self, values: Sequence[Any]) -> list[Any]:
         """Return a list as one parameter."""
         return list(values)
+
+    def check(self) -> list[str]:
+        """Return nothing: the server watches over its files."""
+        return []
 
     def wait(self, seconds: float) -> bool:
         """Listen for others; look at the logs once a second, should a notification have been lost."""
@@ -216,13 +236,19 @@ class Postgres(Backend):
             self._listen()
         assert self._listener is not None
         notifications = list(self._listener.notifies(timeout=seconds, stop_after=1))
-        told = any(notification.payload != self._name for notification in notifications)
+        told = any([self._hear(*notification.payload.split()) for notification in notifications])
         if self._owed and time.monotonic() - self._notified > _QUIET:
             self._owed, self._notified = False, time.monotonic()
             self._listener.execute(_notify, {"sender": self._name})
         if time.monotonic() - self._looked > _POLL:
             told |= self._look()
         return told
+
+    def _hear(self, sender: str, bandit: str = "", seconds: str = "") -> bool:
+        """Say whether a notification came from another process, which may have been late with an append."""
+        if sender != self._name and bandit:
+            self._pauses.asked(int(bandit), float(seconds))
+        return sender != self._name
 
     def _listen(self) -> None:
         """Open the connection that listens."""
@@ -250,6 +276,8 @@ class Postgres(Backend):
 
     def explain(self, error: Exception, committing: bool = False) -> Exception:
         """Return what to raise for an error of the driver."""
+        if isinstance(error, psycopg.errors.DivisionByZero):
+            return _NotTheLogError("the log is not the one that the writer knows; nothing was written")
         return explain(error, self.url, committing)
 
     def close(self) -> None:
@@ -271,20 +299,21 @@ def _refuse_stale(driver: Driver, *_: object) -> None:
     """
     if driver.closed:
         raise InvalidatePoolError("closed")
-    if _ready(driver, sockets.POLLIN, 0):
+    if _ready(driver):
         raise InvalidatePoolError("the server ended the connection")
 
 
-def _ready(driver: Driver, what: int, seconds: float) -> bool:
-    """Say whether a connection can be read or written, waiting up to so many seconds."""
+def _ready(driver: Driver) -> bool:
+    """Say whether there is something to read from a connection."""
     poll = sockets.poll()
-    poll.register(driver.fileno(), what)
-    return bool(poll.poll(1000 * seconds))
+    poll.register(driver.fileno(), sockets.POLLIN)
+    return bool(poll.poll(0))
 
 
-def _abandon(connection: PoolProxiedConnection, driver: Driver) -> None:
-    """Roll back; give up a connection that cannot."""
-    with suppress(psycopg.Error):
-        driver.rollback()
-    if driver.closed:
-        connection.invalidate()
+def _results(cursor: psycopg.ClientCursor[Any], count: int) -> list[Done]:
+    """Return what each of the first statements of a message did."""
+    done = []
+    for _ in range(count):
+        done.append(Done(cursor.fetchall() if cursor.description else [], cursor.rowcount))
+        cursor.nextset()
+    return done

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import psycopg
 
-from tensorbandits.store.backend import PATIENCE
+from tensorbandits.store.backend import PATIENCE, REPEATED
 from tensorbandits.store.errors import (
+    BehindError,
     ConflictError,
+    RepeatedError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    UnknownBanditError,
 )
 
 # By the code of the error: the class, and what to say. The server's own words follow.
@@ -25,7 +28,7 @@ _CODES: dict[str, tuple[type[StoreError], str]] = {
     "53300": (StoreUnavailableError, "{url} has no connection left; raise its max_connections, or run fewer servers"),
     "55P03": (
         StoreUnavailableError,
-        f"another process held a turn in {{url}} for {PATIENCE:g} seconds; ask again, or stop that process",
+        f"another process held {{url}} for {PATIENCE:g} seconds; ask again, or stop that process",
     ),
     "57014": (StoreUnavailableError, "{url} took too long and was interrupted; ask again, or see what slows it"),
     "57P03": (StoreUnavailableError, "{url} is starting or stopping; ask again in a moment"),
@@ -48,7 +51,7 @@ def explain(error: Exception, url: str, committing: bool) -> Exception:
     code = getattr(error, "sqlstate", None) or ""
     said = _words(error)
     if isinstance(error, psycopg.IntegrityError):
-        return ConflictError(f"a number, an idempotency key or an id is in use already; nothing was written ({said})")
+        return _conflict(error.diag.constraint_name, said)
     if code in _CODES:
         kind, words = _CODES[code]
         return kind(f"{words.format(url=url)} ({said})")
@@ -67,6 +70,17 @@ def explain(error: Exception, url: str, committing: bool) -> Exception:
             f"before you write it again"
         )
     return StoreUnavailableError(f"{url} cannot be reached; see that the server runs and the address is right ({said})")
+
+
+def _conflict(constraint: str | None, said: str) -> Exception:
+    """Return what to raise when a row is in the way of another."""
+    if constraint == "events_pkey":
+        return BehindError(f"an event of this number is in the log; nothing was written ({said})")
+    if constraint in ("events_key", "events_decided"):
+        return RepeatedError(REPEATED.format(said))
+    if constraint == "events_bandit_fkey":
+        return UnknownBanditError(f"there is no bandit of this number ({said})")
+    return ConflictError(f"a name or an id is in use already; nothing was written ({said})")
 
 
 def _words(error: Exception) -> str:

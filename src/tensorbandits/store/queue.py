@@ -21,15 +21,15 @@ class Queue:
     """The place of the one who is next, held by locking a file of its own.
 
     SQLite gives its lock to whoever asks in the moment it is free, which is nearly always the process that has just
-    released it: others would wait for seconds. Only the one who is next asks for it, so that a process which wants
-    another turn cannot pass him by. It is a courtesy: SQLite's lock keeps the turns apart with or without it.
+    released it: others would wait for seconds. Only the one who is next asks for it, so that a process which wants to
+    write again cannot pass him by. It is a courtesy: SQLite's lock keeps writers apart with or without it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: int) -> None:
         self._file: int | None = None
         if fcntl is not None:
             with contextlib.suppress(OSError):  # a read-only directory; SQLite will say so
-                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
 
     @contextlib.contextmanager
     def head(self, end: float) -> Iterator[None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +26,25 @@ from sqlalchemy import (
     literal_column,
     select,
 )
+from sqlalchemy.sql.base import Executable
 
 from tensorbandits.store import statements
 from tensorbandits.store.address import shown
-from tensorbandits.store.backend import PATIENCE, Backend, Session
+from tensorbandits.store.backend import OTHERS, PATIENCE, REPEATED, Backend, Call, Done
 from tensorbandits.store.errors import (
+    BehindError,
     ConflictError,
+    RepeatedError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from tensorbandits.store.events import Head, Row, Standing
 from tensorbandits.store.queue import LONGEST_PAUSE, Queue
 
 _SHORTEST_PAUSE = 0.0001  # seconds between tries for the turn; SQLite's own pauses grow to a tenth of a second
+_QUEUE = 1.0  # seconds to stand in line; a process that was stopped as the next in it may be there for ever
 _POLL = 0.02  # seconds between looks for what others wrote
 _CHECKPOINT = 4000  # pages of the write-ahead log; each is a pause for some turn, and a longer log repeats pages more
 
@@ -50,7 +56,8 @@ _bandit: ColumnElement[int] = literal_column("+events.bandit", Integer)
 class SQLite(Backend):
     """One connection writes, others read; a write-ahead log lets both go on at once."""
 
-    driver_error = sqlite3.Error
+    driver_error = (sqlite3.Error, UnicodeDecodeError)  # of a damaged file even the error may be unreadable
+    now: Executable = select(literal_column("(julianday('now') - 2440587.5) * 86400.0"))
 
     def __init__(self, url: URL) -> None:
         super().__init__(shown(url))
@@ -60,6 +67,7 @@ class SQLite(Backend):
             url = url.set(database=os.path.join(self._directory.name, "store.db"))
         self.path = Path(url.database or "")
         _check_place(self.path)
+        make_private(self.path)
         self.listed = statements.Listed(_among, _bandit)
         self.engine = create_engine(
             url, paramstyle="named", connect_args={"check_same_thread": False}, pool_size=8, max_overflow=24
@@ -67,7 +75,7 @@ class SQLite(Backend):
         event.listen(self.engine, "do_connect", self.refuse_closed)
         event.listen(self.engine, "connect", self._configure)
         self._mine = threading.Lock()  # which thread has the writer
-        self._queue = Queue(Path(f"{self.path}-queue"))
+        self._queue = Queue(Path(f"{self.path}-queue"), _mode(self.path))
         self._connection: Connection | None = None
         self._seen = -1  # the version of the data that wait saw last
 
@@ -84,20 +92,44 @@ class SQLite(Backend):
         driver.execute(f"PRAGMA synchronous = {'OFF' if self._directory else 'FULL'}")
         driver.execute("PRAGMA fullfsync = ON")  # macOS; nothing elsewhere
         driver.execute("PRAGMA foreign_keys = ON")
+        driver.execute("PRAGMA cell_size_check = ON")  # notices more of a damaged file, as it is read
         driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
 
-    @contextmanager
-    def writing(self, bandits: Sequence[int] = ()) -> Iterator[Session]:
-        """Return a transaction; all bandits share the one turn that SQLite has."""
-        with self._turn() as connection:
-            session = Session(self, _driver(connection))
-            yield session
-            session.refuse_failed()
+    def write(self, *calls: Call) -> list[Done]:
+        """Run some statements in one transaction."""
+        with self._transaction() as connection:
+            return [self._run(_driver(connection), call) for call in calls]
+
+    def create(self, name: str, created: float, rows: Sequence[dict[str, Any]]) -> int:
+        """Add a bandit and its first events."""
+        with self._transaction() as connection:
+            driver = _driver(connection)
+            [(bandit,)] = self._run(driver, (statements.create, {"name": name, "created": created})).rows
+            driver.executemany(self.text(statements.append), [row | {"bandit": bandit} for row in rows])
+        return int(bandit)
+
+    def append(self, bandit: int, head: Head, rows: Sequence[dict[str, Any]], *then: Call) -> list[Row] | None:
+        """Write the rows of events if the log ends at a head; nobody else writes meanwhile."""
+        with self._transaction() as connection:
+            driver = _driver(connection)
+            found = self._run(driver, (statements.standing, {"bandit": bandit})).rows
+            if not found or Standing.of(found[0]) != (Standing.of(found[0]).base, head, False):
+                wanted = {"bandit": bandit, "after": head.seq, "until": head.seq + OTHERS, "limit": OTHERS}
+                return list(self._run(driver, (statements.log, wanted)).rows)
+            driver.executemany(self.text(statements.append), rows)
+            for call in then:
+                self._run(driver, call)
+        return None
+
+    def _run(self, driver: sqlite3.Connection, call: Call) -> Done:
+        """Run one statement."""
+        cursor = driver.execute(self.text(call[0]), call[1])
+        return Done(cursor.fetchall(), cursor.rowcount)
 
     @contextmanager
-    def exclusive(self) -> Iterator[Connection]:
+    def exclusive(self, idle: float) -> Iterator[Connection]:
         """Return a transaction in which tables may be changed."""
-        with self._turn() as connection:
+        with self._transaction() as connection:
             yield connection
 
     @contextmanager
@@ -109,7 +141,7 @@ class SQLite(Backend):
             connection.rollback()
 
     @contextmanager
-    def _turn(self) -> Iterator[Connection]:
+    def _transaction(self) -> Iterator[Connection]:
         """Begin, and commit or roll back."""
         if not self._mine.acquire(timeout=PATIENCE):
             raise StoreUnavailableError(f"{self.url} was written by another thread for {PATIENCE:g} seconds; ask again")
@@ -118,7 +150,7 @@ class SQLite(Backend):
                 connection = self._writer()
                 driver = _driver(connection)
                 end = time.monotonic() + PATIENCE
-                with self._queue.head(end):
+                with self._queue.head(min(end, time.monotonic() + _QUEUE)):
                     _patiently(lambda: driver.execute("BEGIN IMMEDIATE"), end)
             try:
                 with connection.begin(), self.explained():
@@ -153,16 +185,21 @@ class SQLite(Backend):
     def copied(self, connection: Connection) -> None:
         """Nothing is due: SQLite goes on after the largest number."""
 
-    def append(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the rows of events."""
-        session.many(statements.append, rows)
-
-    def send(self, driver: Any) -> None:
-        """Nothing travels."""
-
     def listing(self, values: Sequence[Any]) -> str:
         """Return a list as one parameter."""
         return json.dumps(values)
+
+    def check(self) -> list[str]:
+        """Return what SQLite finds wrong with its file."""
+        with self.explained(), self.borrowed() as connection:
+            driver: sqlite3.Connection = connection.driver_connection  # type: ignore[assignment]
+            try:
+                said = [str(row[0]) for row in driver.execute("PRAGMA quick_check")]
+            except self.driver_error as error:
+                if not _damaged(error):
+                    raise
+                said = [str(error)]
+        return [] if said == ["ok"] else said
 
     def wait(self, seconds: float) -> bool:
         """Look again and again whether another connection than the writer has committed."""
@@ -186,9 +223,7 @@ class SQLite(Backend):
     def explain(self, error: Exception, committing: bool = False) -> Exception:
         """Return what to raise for an error of the driver."""
         if isinstance(error, sqlite3.IntegrityError):
-            return ConflictError(
-                f"a number, an idempotency key or an id is in use already; nothing was written ({error})"
-            )
+            return _conflict(str(error))
         if isinstance(error, sqlite3.ProgrammingError):
             return error  # ours
         name = getattr(error, "sqlite_errorname", "") or ""
@@ -204,7 +239,7 @@ class SQLite(Backend):
             return StoreUnavailableError(
                 f"{self.url} was held by another process for {PATIENCE:g} seconds; ask again, or stop that process"
             )
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        if _damaged(error):
             return StoreError(f"{self.url} is damaged, or no SQLite database ({error}); restore a backup")
         outcome = "; whether it was written is not known" if committing else ""
         return StoreUnavailableError(f"{self.url} cannot be used: {error}{outcome}; check its disk")
@@ -243,6 +278,36 @@ def _patiently(attempt: Callable[[], Any], end: float) -> Any:
                 raise
         time.sleep(pause)
         pause = min(1.5 * pause, LONGEST_PAUSE)
+
+
+def _conflict(words: str) -> Exception:
+    """Return what to raise when a row is in the way of another; SQLite names the columns."""
+    if "events.seq" in words:
+        return BehindError(f"an event of this number is in the log; nothing was written ({words})")
+    if "events.key" in words or "events.decision" in words:
+        return RepeatedError(REPEATED.format(words))
+    return ConflictError(f"a name or an id is in use already; nothing was written ({words})")
+
+
+def _damaged(error: Exception) -> bool:
+    """Say whether an error means that the file is not as SQLite wrote it."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    unreadable = isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
+    return unreadable or name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+
+
+def make_private(path: Path) -> None:
+    """Make a file that only its owner may read, unless it is there; SQLite gives its other files the same rights."""
+    with suppress(OSError):  # SQLite says what is the matter
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _mode(path: Path) -> int:
+    """Return the rights of a file, to give another the same."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0o600
 
 
 def _check_place(path: Path) -> None:

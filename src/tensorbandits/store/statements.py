@@ -5,53 +5,102 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Insert,
+    LargeBinary,
+    Text,
+    bindparam,
+    delete,
+    false,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
 
 from tensorbandits.store.schema import bandits, events, keys, snapshots
 
 LARGEST = 2**63 - 1  # number that a database holds
+CACHES = 2  # snapshots that are kept beside the base
 Among = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
 
 _of_bandit = events.c.bandit == bindparam("bandit")
-_columns = (events.c.seq, events.c.time, events.c.kind, events.c.decision, events.c.key, events.c.body)
+log_columns = (
+    events.c.seq,
+    events.c.time,
+    events.c.kind,
+    events.c.decision,
+    events.c.key,
+    events.c.body,
+    events.c.chain,
+)
+_seq = bindparam("seq", type_=BigInteger)
+_chain = bindparam("chain", type_=Text)
 _limit = bindparam("limit", type_=BigInteger)
 _none: ColumnElement[int] = literal_column(
     "0"
 )  # SQLAlchemy gives SQLite an offset in any case, by default as a parameter of its own
 _last = select(func.max(events.c.seq)).where(events.c.bandit == bandits.c.id).scalar_subquery()
+_last_chain = (
+    select(events.c.chain)
+    .where(events.c.bandit == bandits.c.id)
+    .order_by(events.c.seq.desc())
+    .limit(literal_column("1"))
+    .offset(_none)
+    .scalar_subquery()
+)
 _head = func.coalesce(_last, bandits.c.folded)
 _present = bandits.c.deleted.is_(None)
+_this = bandits.c.id == bindparam("bandit")
 
 # Events.
 log = (
-    select(*_columns)
+    select(*log_columns)
     .where(_of_bandit, events.c.seq > bindparam("after"), events.c.seq <= bindparam("until"))
     .order_by(events.c.seq)
     .limit(_limit)
     .offset(_none)
 )
-tail = select(*_columns).where(_of_bandit).order_by(events.c.seq.desc()).limit(_limit).offset(_none)
+tail = select(*log_columns).where(_of_bandit).order_by(events.c.seq.desc()).limit(_limit).offset(_none)
 append = insert(events)
-forget = delete(events).where(_of_bandit, events.c.seq <= bindparam("seq"))
+forget = delete(events).where(_of_bandit, events.c.seq <= _seq)
+chain_at = select(events.c.chain).where(_of_bandit, events.c.seq == _seq)
 
 # Bandits.
 present = select(bandits.c.id, bandits.c.name, bandits.c.created).where(_present).order_by(bandits.c.id)
 named = select(bandits.c.id, bandits.c.name, bandits.c.created).where(_present, bandits.c.name == bindparam("name"))
 heads = select(bandits.c.id, _head).where(_present)
-standing = select(bandits.c.folded, bandits.c.deleted, _head).where(bandits.c.id == bindparam("bandit"))
+standing = select(bandits.c.folded, bandits.c.folded_chain, bandits.c.deleted, _last, _last_chain).where(_this)
 create = insert(bandits).values(name=bindparam("name"), created=bindparam("created")).returning(bandits.c.id)
-remove = update(bandits).where(bandits.c.id == bindparam("bandit")).values(deleted=bindparam("time"))
+# Deleting appends an event in the same transaction; where it could not, this does nothing.
+remove = (
+    update(bandits)
+    .where(_this, select(events.c.seq).where(_of_bandit, events.c.seq == _seq, events.c.chain == _chain).exists())
+    .values(deleted=bindparam("time"))
+)
 ended = (
     select(bandits.c.id)
     .join(events, events.c.bandit == bandits.c.id)
     .where(events.c.key == bindparam("key"), events.c.kind == bindparam("kind"), bandits.c.name == bindparam("name"))
 )
-move_base = update(bandits).where(bandits.c.id == bindparam("bandit")).values(folded=bindparam("seq"))
+move_base = (
+    update(bandits)
+    .where(_this, bandits.c.folded < _seq)
+    .values(
+        folded=_seq,
+        folded_chain=select(events.c.chain).where(_of_bandit, events.c.seq == _seq).scalar_subquery(),
+    )
+    .returning(bandits.c.id)
+)
 
 # Snapshots: the base, and caches.
 _state_of = snapshots.c.bandit == bindparam("bandit")
 _cache = snapshots.c.base.is_(False)
-put_snapshot = insert(snapshots)
 newest_snapshot = (
     select(snapshots.c.seq, snapshots.c.state)
     .where(_state_of, snapshots.c.seq <= bindparam("until"))
@@ -59,11 +108,29 @@ newest_snapshot = (
     .limit(literal_column("1"))
     .offset(_none)
 )
-cached = select(snapshots.c.seq).where(_state_of, _cache).order_by(snapshots.c.seq.desc())
-drop_cached = delete(snapshots).where(_state_of, _cache, snapshots.c.seq == bindparam("seq"))
+_caches = select(snapshots.c.seq).where(_state_of, _cache)
+drop_cached = delete(snapshots).where(_state_of, _cache, snapshots.c.seq == _seq)
+_kept = _caches.order_by(snapshots.c.seq.desc()).limit(literal_column(str(CACHES))).offset(_none).subquery()
+drop_old_caches = delete(snapshots).where(
+    _state_of, _cache, snapshots.c.seq < select(func.min(_kept.c.seq)).scalar_subquery()
+)
 drop_caches = delete(snapshots).where(_state_of, _cache)
 drop_all_caches = delete(snapshots).where(_cache)
-drop_states = delete(snapshots).where(_state_of, snapshots.c.seq <= bindparam("seq"))
+drop_states = delete(snapshots).where(_state_of, snapshots.c.seq <= _seq)
+
+
+def _put(base: bool, *conditions: ColumnElement[bool]) -> Insert:
+    """Return the statement that writes a state, if the bandit is as the conditions say."""
+    given: list[ColumnElement[Any]] = [bandits.c.id, true() if base else false(), _seq]
+    given += [bindparam("time", type_=Double), bindparam("state", type_=LargeBinary)]
+    return insert(snapshots).from_select(
+        ["bandit", "base", "seq", "time", "state"], select(*given).where(_this, *conditions)
+    )
+
+
+_newer = select(func.count()).select_from(_caches.where(snapshots.c.seq > _seq).subquery()).scalar_subquery()
+put_base = _put(True, bandits.c.folded == _seq)
+put_cache = _put(False, bandits.c.folded < _seq, _newer < literal_column(str(CACHES)))
 
 # Keys.
 put_key = insert(keys)
@@ -84,5 +151,5 @@ class Listed:
 
     def __init__(self, among: Among, bandit: ColumnElement[int]) -> None:
         mine = bandit == bindparam("bandit")
-        self.keyed = select(*_columns).where(mine, among(events.c.key, "keys"))
-        self.of_decisions = select(*_columns).where(mine, among(events.c.decision, "ids")).order_by(events.c.seq)
+        self.keyed = select(*log_columns).where(mine, among(events.c.key, "keys"))
+        self.of_decisions = select(*log_columns).where(mine, among(events.c.decision, "ids")).order_by(events.c.seq)

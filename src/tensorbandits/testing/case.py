@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import registry
-from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
 
 Floats = NDArray[np.float64]
@@ -34,7 +33,7 @@ class Skipped(Exception):  # noqa: N818  (nothing went wrong)
 class Case:
     """How to make a policy for any problem, and what it promises.
 
-    What it takes (context, rank, horizon), whether it grows and forgets is read off its class. What cannot be read off:
+    What it takes (context, rank, horizon) is read off its constructor, what it can do off its traits. Beyond these:
 
     Parameters
     ----------
@@ -75,11 +74,11 @@ class Case:
     ) -> None:
         self.record = policy if isinstance(policy, registry.PolicyRecord) else registry.find(policy)
         self.kind: Any = self.record.kind
-        self.samples = issubclass(self.kind, ApproximateThompsonSampling)
+        self.samples = self.record.traits.samples
         self.name = name or self.record.name
         self.centred, self.scale_free = centred, scale_free
         self.maximises = not self.samples if maximises is None else maximises
-        self.learns_from_logs = self.kind.takes_logs if learns_from_logs is None else learns_from_logs
+        self.learns_from_logs = self.record.traits.learns_from_logs if learns_from_logs is None else learns_from_logs
         self.patient = patient
         self.rounds, self.share, self.threaded, self.unanswered = rounds, share, threaded, unanswered
         self.settings = settings
@@ -95,12 +94,12 @@ class Case:
     @property
     def forgets(self) -> bool:
         """Whether, with a past that fades, the policy follows means that change."""
-        return bool(self.kind.forgets)
+        return self.record.traits.fades
 
     @property
     def grows(self) -> bool:
         """Whether the policy follows a mode that gains levels."""
-        return self.kind._grow is not Policy._grow
+        return self.record.traits.grows
 
     def takes(self, argument: str) -> bool:
         """Say whether the constructor takes an argument."""

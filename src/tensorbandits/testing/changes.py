@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 import warnings
 from typing import Any
 
@@ -62,6 +64,30 @@ def _grow(case: Case, shape: tuple[int, ...], context: tuple[int, ...], mode: in
     assert {cell[mode] for cell in cells} - set(range(shape[mode])), "no new level was played"
     best = policy.best(tuple(grown[j] - 1 for j in context))
     assert mean[best] > 0.8 * mean[tuple(grown[j] - 1 if j in context else slice(None) for j in range(2))].max()
+
+
+def check_a_refusal_to_grow_is_known_beforehand(case: Case) -> None:
+    """``refusal_to_grow`` is ``None`` exactly when a copy can grow, else what its error says, and changes nothing."""
+    for shape in ((2, 3), (1, 4), SHAPE):
+        policy = case.make(shape)
+        play(policy, 30)
+        before = policy.state_dict()
+        for mode in range(len(shape)):
+            for count in (1, 40, 10**5, 10**9):
+                larger = tuple(size + count * (j == mode) for j, size in enumerate(shape))
+                if (why := policy.refusal_to_grow(larger)) is None:
+                    if count > 40:
+                        continue  # it may take much memory, but is not refused
+                    twin = copy.deepcopy(policy)
+                    twin.grow(mode, count)
+                    assert twin.shape == larger
+                    continue
+                with raises(ValueError, re.escape(why)):
+                    copy.deepcopy(policy).grow(mode, count)
+        for other in (shape[:-1], (*shape, 2), tuple(max(size - 1, 1) for size in shape)):
+            if other and other != shape:
+                assert policy.refusal_to_grow(other) is not None, f"{shape} does not grow to {other}"
+        assert same(before, policy.state_dict()), "asking whether it can grow has changed it"
 
 
 def _growing(shape: tuple[int, ...]) -> Floats:
@@ -257,6 +283,7 @@ def check_a_ledger_of_another_shape_is_refused(case: Case) -> None:
 
 CHECKS = [
     check_growth,
+    check_a_refusal_to_grow_is_known_beforehand,
     check_bad_growth_is_refused,
     check_a_fading_past_stays_sound,
     check_bad_factors_are_refused,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.ledger import Ledger
+from tensorbandits.policies.saving import arguments_of
 from tensorbandits.sim import TensorEnvironment
 from tensorbandits.testing.case import SHAPE, Case, Skipped, play, raises, same
 
@@ -170,7 +171,7 @@ def check_a_policy_and_a_world_of_the_same_seed_share_no_numbers(case: Case) -> 
     world = TensorEnvironment(np.zeros((5, 5, 5)), context=(0,), seed=0)
     streams = [np.random.default_rng(0), world._context_rng, world._reward_rng]
     kind = type(policy)
-    fresh = kind(**policy._arguments(), seed=0)._rng.random(200)
+    fresh = kind(**arguments_of(policy), seed=0)._rng.random(200)
     for rng in streams:
         assert not set(fresh) & set(rng.random(500))
 

@@ -20,7 +20,7 @@ import numpy as np
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
-from tensorbandits.policies.saving import _checksum, _split
+from tensorbandits.policies.saving import _checksum, _split, arguments_of
 from tensorbandits.tensor.tucker import Tucker
 from tensorbandits.testing.case import Case, Skipped, play
 
@@ -194,7 +194,7 @@ def _damage_files(case: Case) -> None:
         path, damaged = Path(folder) / "whole", Path(folder) / "damaged"
         for policy in _examples(case):
             policy.save(path)
-            whole, code = path.read_bytes(), _split(policy._arguments())[1]
+            whole, code = path.read_bytes(), _split(arguments_of(policy))[1]
             for _ in range(_FILES // 3):
                 damaged.write_bytes(_damaged_bytes(whole, rng))
                 try:

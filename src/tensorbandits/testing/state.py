@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.epoch_greedy import TensorEpochGreedy
-from tensorbandits.policies.saving import _checksum, _split, kind_name
+from tensorbandits.policies.saving import _checksum, _split, arguments_of, kind_name
 from tensorbandits.policies.ucb import VectorizedUCB
 from tensorbandits.testing.case import SHAPE, Case, play, raises, same
 
@@ -48,7 +48,7 @@ def through_a_file(policy: Policy) -> Policy:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "policy.safetensors"
         policy.save(path)
-        return Policy.load(path, **_split(policy._arguments())[1])
+        return Policy.load(path, **_split(arguments_of(policy))[1])
 
 
 def check_a_state_holds_only_plain_things(case: Case) -> None:

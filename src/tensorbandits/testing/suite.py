@@ -6,14 +6,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tensorbandits.testing import changes, contract, damage, inputs, learning, restrictions, state, threads
+from tensorbandits.testing import changes, contract, damage, following, inputs, learning, restrictions, state, threads
 from tensorbandits.testing.case import Case, Skipped
 
 Check = Callable[[Case], None]
 
 checks: list[Check] = [
     check
-    for module in (contract, inputs, restrictions, changes, state, threads, learning, damage)
+    for module in (contract, inputs, restrictions, changes, following, state, threads, learning, damage)
     for check in module.CHECKS
 ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.policies.base import Policy
-from tensorbandits.testing.case import Case, Skipped, play, product_mean
+from tensorbandits.testing.case import Case, Skipped, play, product_mean, raises
 
 _THREADS = 4
 _SHAPE = (2, 3)
@@ -42,15 +42,18 @@ def check_threads_lose_nothing(case: Case) -> None:
 
 
 def check_deciding_does_not_wait_for_learning(case: Case) -> None:
-    """While one thread learns, others decide, ask and tell; what they tell is counted once learning ends."""
-    if not case.kind.learns:
+    """While one thread learns, others decide, ask, tell and correct; all that is counted once learning ends.
+
+    A reward that was never told is not corrected, and that is said at once.
+    """
+    if not case.record.traits.learns_apart:
         raise Skipped("this policy learns as it is told")
     policy = case.make(_SHAPE)
     while not policy._ready() or policy.ledger.rounds < 30:
         play(policy, 10)
     policy.learn()
     started, finish, original = threading.Event(), threading.Event(), policy._learn
-    told = policy.ledger.rounds
+    told, total = policy.ledger.rounds, policy.ledger.totals.sum()
 
     def learn_slowly() -> None:
         started.set()
@@ -66,8 +69,12 @@ def check_deciding_does_not_wait_for_learning(case: Case) -> None:
     def others() -> None:
         seen.append(policy.decide(policy.query()).cell)
         seen.append(policy.ask())
+        policy.issued(seen[-1])
         policy.tell(seen[-1], 1.0)
         policy.fade(1.0)
+        policy.correct(seen[-1], 1.0, 0.25)
+        with raises(ValueError, "holds no reward"):
+            policy.correct(seen[-1], 1e6, 0.0)
         seen.append(policy.ledger.rounds)
 
     other = threading.Thread(target=others, daemon=True)
@@ -76,9 +83,10 @@ def check_deciding_does_not_wait_for_learning(case: Case) -> None:
     stuck = other.is_alive()
     finish.set()
     _join([learner], started=True)
-    assert not stuck, "a decision or a reward waited for another thread to learn"
-    assert len(seen) == 3
+    assert not stuck, "a decision, a reward or a correction waited for another thread to learn"
+    assert len(seen) == 3, "a reward that was never told was corrected"
     assert policy.ledger.rounds == told + 1, "the reward told meanwhile is lost"
+    np.testing.assert_allclose(policy.ledger.totals.sum(), total + 0.25, err_msg="its correction is lost")
 
 
 def _join(threads: list[threading.Thread], *, started: bool = False) -> None:

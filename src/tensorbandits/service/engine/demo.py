@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.bandit.decision import Decision
+from tensorbandits.bandit.snapshot import NotLearnedError
 from tensorbandits.service import logs
-from tensorbandits.service.engine.hosted import Ask, Hosted, Tell
-from tensorbandits.service.engine.hosts import Hosts
-from tensorbandits.service.engine.replica import NotLearnedError
+from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.engine import Engine
+from tensorbandits.service.engine.host import Host
 from tensorbandits.sim.audience import Audience
 from tensorbandits.store import NameTakenError, StoreError
 
@@ -44,9 +45,9 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
 class Demo(threading.Thread):
     """People of all campaigns, in one thread, until it is stopped."""
 
-    def __init__(self, hosts: Hosts, *, pace: float = _PACE, delay: float = _DELAY) -> None:
+    def __init__(self, engine: Engine, *, pace: float = _PACE, delay: float = _DELAY) -> None:
         super().__init__(name="demo", daemon=True)
-        self._hosts, self._pace, self._delay, self._stop_it = hosts, pace, delay, threading.Event()
+        self._engine, self._pace, self._delay, self._stop_it = engine, pace, delay, threading.Event()
         self.lost = 0  # visits that came to nothing, as while somebody changes the campaign
         self._rng = np.random.default_rng(0)
         self._log = logs.get("demo")
@@ -57,7 +58,7 @@ class Demo(threading.Thread):
         begun = {host.name: time.time() for host, _ in campaigns}
         while not self._stop_it.wait(self._pace):
             for host, people in campaigns:
-                if host.replica.closed:
+                if host.closed:
                     continue
                 people.wait(max(time.time() - begun[host.name] - people.now, 1e-6))
                 try:
@@ -74,22 +75,24 @@ class Demo(threading.Thread):
         self._stop_it.set()
         self.join()
 
-    def _hosted(self, name: str, settings: dict[str, Any]) -> Hosted:
+    def _hosted(self, name: str, settings: dict[str, Any]) -> Host:
         try:
-            host = self._hosts.create(name, settings, None)
+            host = self._engine.create(name, settings, None)
         except NameTakenError:
-            host = self._hosts.find(name)
-        host.replica.refresh(wait=True)
+            host = self._engine.find(name)
+        host.refresh(wait=True)
         return host
 
-    def _visit(self, host: Hosted, people: Audience) -> None:
+    def _visit(self, host: Host, people: Audience) -> None:
         context = people.visit()
-        played = self._rule() if host.replica.settings.get("apprentice") else (None, None)
-        answer = self._hosts.submit(host.ask(Ask(context, played=played[0], propensity=played[1]))).result()
+        played = self._rule() if host.core.state.settings.get("apprentice") else (None, None)
+        answer = self._engine.submit(
+            orders.ask(host, host.request(context, played=played[0], propensity=played[1]))
+        ).result()
         answer.pop("would", None)
         people.show(Decision.from_dict(answer))
         for clicked in people.clicks():
-            self._hosts.submit(host.tell(Tell(1, clicked))).result()
+            self._engine.submit(orders.tell(host, {"id": clicked, "reward": 1})).result()
 
     def _rule(self) -> tuple[dict[str, Any], float]:
         """What a caller's own rule plays, and how likely that was."""
@@ -101,7 +104,7 @@ class Demo(threading.Thread):
 
 
 def _people(name: str, delay: float) -> Audience:
-    from tensorbandits.service.engine.making import arguments
+    from tensorbandits.bandit.settings import arguments
 
     space = arguments(CAMPAIGNS[name])["space"]
     return Audience(

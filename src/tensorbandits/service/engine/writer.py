@@ -1,8 +1,8 @@
-"""One thread that writes: requests that come while it commits make up the next transaction (group commit).
+"""The writer: threads that plan orders, append their events to the log, and answer once that is durable.
 
-A request is an :class:`Order`: it plans events once its bandit's turn is held and the events of others are folded, so
-that every order is checked against all that happened before it. Nothing is folded, and nobody is answered, before the
-transaction is durable. Orders about the same decision never share a transaction, so that each sees what the other did.
+Orders of one bandit that come while its last ones are written make up its next transaction (group commit). A
+transaction is of one bandit, and is appended where the log is known to end: if another server was first, what it wrote
+is taken in, and the orders are planned anew. So nobody holds a lock that others wait for while a message travels.
 """
 
 from __future__ import annotations
@@ -12,236 +12,262 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from tensorbandits.service.engine.desk import MOST, Desk, Outcome
-from tensorbandits.service.engine.replica import Replica
-from tensorbandits.store import Event, FoldedError, New, Store, StoreError, Turn, UnknownBanditError
+from tensorbandits.bandit import events as e
+from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
+from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.orders import Order
+from tensorbandits.store import (
+    BehindError,
+    DamagedError,
+    Event,
+    RepeatedError,
+    Store,
+    StoreError,
+    StoreUnavailableError,
+    UnknownBanditError,
+)
 
 TOGETHER = 50  # orders of a transaction that are no decisions
-
-
-class Host(Protocol):
-    """What the writer knows of a bandit: its number in the store, and its state here."""
-
-    id: int
-    name: str
-    replica: Replica
-
-
-class Settled(Exception):  # noqa: N818  (it is no error)
-    """Raised by a plan when there is nothing to write, with the answer."""
-
-    def __init__(self, answer: Any) -> None:
-        super().__init__(answer)
-        self.answer = answer
-
-
-@dataclass(eq=False, slots=True)
-class Order:
-    """What somebody wants written.
-
-    ``plan`` returns events, given the turn; it raises what the caller is to be told, or :class:`Settled`. ``answer``
-    makes the answer, of the events as they were written, once they are folded; ``repeat`` makes that of an order whose
-    key is in the log already, of the event that has it.
-    """
-
-    host: Host
-    plan: Callable[[Turn], Sequence[New]]
-    answer: Callable[[Sequence[Event]], Any]
-    repeat: Callable[[Event], Any]
-    key: str | None = None
-    about: str | None = None  # the id of a decision
-    alone: bool = False  # what changes levels, rules, settings or many decisions: the others of its bandit wait
-    soon: bool = False  # a decision, which somebody waits for: it is written before many rewards that came at once
-    waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
-    done: Future[Any] | None = None  # of whoever waits in a thread
-    events: list[Event] = field(default_factory=list)
-    before: Event | None = None
-    raised: Exception | None = None
-
-    def planned(self, turn: Turn, known: dict[str, Event]) -> Sequence[New]:
-        """Return the events to write; what is not to be written is noted."""
-        self.before = known.get(self.key) if self.key is not None else None
-        if self.before is not None:
-            return ()
-        try:
-            return self.plan(turn)
-        except Exception as error:
-            self.raised = error
-            return ()
-
-    def outcome(self) -> Any:
-        """Return the answer, or raise, after all is durable and folded."""
-        if isinstance(self.raised, Settled):
-            return self.raised.answer
-        if self.raised is not None:
-            raise self.raised
-        return self.answer(self.events) if self.before is None else self.repeat(self.before)
+_PATIENCE = 10.0  # seconds for which one tries to append while others are first
+_STOPPING = "the service is stopping; ask again, or ask another server"
 
 
 class Writer:
-    """The thread, and its queue.
+    """The threads, and the queue of bandits that have orders.
 
-    ``committed`` is told which orders took how many seconds; ``renew`` brings a bandit up to date of which events were
-    folded away before they were read here.
+    ``now`` returns the time as the store has it; ``committed`` is told which orders took how many seconds.
     """
 
     def __init__(
         self,
         store: Store,
+        now: Callable[[], float] = time.time,
         committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None,
-        renew: Callable[[Any], None] = lambda host: None,
     ) -> None:
-        self._store, self._committed, self._renew = store, committed, renew
-        self._queue: queue.SimpleQueue[list[Order] | None] = queue.SimpleQueue()
-        self._desk = Desk(self._queue.put)
-        self._waiting: list[Order] = []  # taken from the queue, for a later transaction
+        self._store, self._now, self._committed = store, now, committed
+        self._ready: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
+        self._flags = threading.Lock()  # over which bandits are in the queue, and whether more may come
+        self._gatherings: dict[Host, Gathering] = {}  # of the event loop, for each bandit
         self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"writer-{at}", daemon=True) for at in range(store.writers)
+        ]
 
     def start(self) -> Self:
         """Begin to write."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def submit(self, order: Order) -> Future[Any]:
         """Have an order written; its future has the answer once that is durable."""
-        self._check()
         done = order.done = Future()
-        self._queue.put([order])
+        self.take([order])
         return done
 
     def enter(self, order: Order) -> None:
         """Have an order written that the event loop, which calls this, awaits."""
-        self._check()
-        self._desk.enter(order)
-
-    def _check(self) -> None:
         if self._stopped:
-            raise StoreError("the service is stopping; ask again, or ask another server")
+            raise StoreError(_STOPPING)
+        if (gathering := self._gatherings.get(order.host)) is None:
+            gathering = self._gatherings[order.host] = Gathering(self.take)
+        gathering.enter(order)
+
+    def take(self, orders: Sequence[Order]) -> None:
+        """Put orders into the inboxes of their bandits."""
+        with self._flags:
+            if not self._stopped:
+                for order in orders:
+                    order.host.inbox.append(order)
+                    self._schedule(order.host)
+                return
+        self._answer(list(orders), StoreError(_STOPPING))
+
+    def _schedule(self, host: Host) -> None:
+        if not host.scheduled:
+            host.scheduled = True
+            self._ready.put(host)
+
+    def flush(self) -> None:
+        """Take what was gathered on the event loop, which calls this; to be done before :meth:`stop`."""
+        for gathering in self._gatherings.values():
+            gathering.hand_over()
 
     def stop(self) -> None:
         """Write what is waiting, and end."""
-        self._desk.hand_over()
-        self._queue.put(None)
-        self._thread.join()
+        with self._flags:
+            self._stopped = True
+        for _ in self._threads:
+            self._ready.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
-        while not self._stopped or self._waiting:
-            batch = self._next()
+        while (host := self._ready.get()) is not None:
+            batch = self._next(host)
             failed = None
             try:
                 if batch:
-                    self._write(batch)
+                    self._write(host, batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
                 failed = error
             self._answer(batch, failed)
-        late = [order for orders in self._drained() for order in orders or ()]
-        self._answer(late, StoreError("the service has stopped; ask again, or ask another server"))
+            with contextlib.suppress(Exception):  # which is said to whoever looks next
+                host.taught()
+            with self._flags:
+                host.scheduled = False
+                if host.inbox:
+                    self._schedule(host)
 
-    def _drained(self) -> Iterator[list[Order] | None]:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                yield self._queue.get_nowait()
-
-    def _next(self) -> list[Order]:
-        """Return the orders of the next transaction, waiting for the first."""
-        candidates, self._waiting = self._waiting, []
-        with contextlib.suppress(queue.Empty):
-            while len(candidates) < MOST:
-                orders = self._queue.get(block=not candidates and not self._stopped)
-                if orders is None:
-                    self._stopped = True
-                else:
-                    candidates += orders
-        return self._apart(candidates)
-
-    def _apart(self, candidates: list[Order]) -> list[Order]:
-        """Return those that may share a transaction, in order; keep for later what must see what others did."""
+    def _next(self, host: Host) -> list[Order]:
+        """Return the orders of the next transaction: those that may share one, in order."""
         batch: list[Order] = []
-        taken: set[tuple[int, str, str]] = set()
-        busy: set[int] = set()  # bandits that have an order in the batch
-        closed: set[int] = set()  # bandits of which nothing more may join it
+        kept: list[Order] = []
+        keys: set[str] = set()
         others = 0
-        for order in candidates:
-            bandit = order.host.id
-            names = {(bandit, kind, name) for kind, name in (("id", order.about), ("key", order.key)) if name}
-            waits = bandit in closed or bool(names & taken) or (order.alone and bandit in busy)
-            waits = waits or (others >= TOGETHER and not order.soon)
-            (self._waiting if waits else batch).append(order)
-            others += not waits and not order.soon
-            taken |= names
-            busy.add(bandit)
-            if order.alone:
-                closed.add(bandit)
+        with self._flags:
+            while host.inbox and len(batch) < MOST:
+                order = host.inbox.popleft()
+                if order.alone and (batch or kept):
+                    kept.append(order)
+                    break
+                if (order.key is not None and order.key in keys) or (others >= TOGETHER and not order.soon):
+                    kept.append(order)
+                    continue
+                batch.append(order)
+                others += not order.soon
+                if order.key is not None:
+                    keys.add(order.key)
+                if order.alone:
+                    break
+            host.inbox.extendleft(reversed(kept))
         return batch
 
-    def _write(self, batch: list[Order]) -> None:
-        """Plan, append and commit; then fold."""
-        hosts = {order.host.id: order.host for order in batch}
+    def _write(self, host: Host, batch: list[Order]) -> None:
+        """Plan and append until it succeeds, or cannot."""
         started = time.perf_counter()
-        with self._store.turn(sorted(hosts)) as turn:
-            for bandit, host in hosts.items():
-                self._catch_up(turn, host)
-                news = _plan(turn, [order for order in batch if order.host is host], host.replica.seq + 1)
-                if news:
-                    turn.append(bandit, host.replica.seq + 1, news)
-        for order in batch:
-            order.host.replica.fold(order.events)
+        with host.turn:
+            end = time.monotonic() + _PATIENCE
+            while True:
+                if host.closed:
+                    raise UnknownBanditError(f"bandit {host.name!r} was deleted; GET /v1/bandits lists the others")
+                if time.monotonic() > end:
+                    raise StoreUnavailableError(f"other servers write to bandit {host.name!r} all the time; ask again")
+                if host.unsure:
+                    host.catch_up(self._store)
+                self._plan(host, batch)
+                if refused := [order for order in batch if order.raised is not None and (order.key or order.chosen_id)]:
+                    self._find_repeats(host, refused)  # what was done already may not be possible a second time
+                try:
+                    if self._append(host, batch) or not host.catch_up(self._store):
+                        break  # else others have written what the plans did not know of
+                except BehindError as error:  # another server was first
+                    host.unsure = True
+                    host.follow(error.events)
+                    host.unsure = not error.events  # if there are more, the next append will say so
+                except RepeatedError:
+                    host.unsure = True
+                    self._find_repeats(host, batch)
+                except DamagedError as error:
+                    host.quarantine(error.seq, error.why)
+                    raise
+                except StoreError:
+                    host.unsure = True
+                    raise
         self._committed(batch, time.perf_counter() - started)
 
-    def _catch_up(self, turn: Turn, host: Host) -> None:
-        """Fold what others have written."""
+    def _plan(self, host: Host, batch: list[Order]) -> None:
+        """Plan each order on the state after those before it; what one may not do is its own error."""
+        now, core = self._now(), host.core
+        with core.lock, core.state.trial():
+            for order in batch:
+                if order.before is not None:
+                    continue
+                order.raised, order.planned = None, []
+                try:
+                    order.planned = list(order.plan(now))
+                    for event in order.planned if order.seen else ():
+                        core.state.enter(event)
+                except Exception as error:
+                    order.raised, order.planned = error, []
+
+    def _append(self, host: Host, batch: list[Order]) -> bool:
+        """Append what was planned, and apply it; say whether there was anything: then the state was current."""
+        orders = [order for order in batch if order.planned]
+        news = [order.news() for order in orders]
+        if not orders:
+            return False
         try:
-            events = turn.events(host.id, host.replica.seq)
-        except FoldedError:
-            self._renew(host)
-            events = turn.events(host.id, host.replica.seq)
-        host.replica.fold(events)
+            rows = self._store.append(host.id, host.head, [new for part in news for new in part])
+        except ValueError as error:  # something that cannot be written: whose it is, is to be found out
+            if len(orders) == 1:
+                orders[0].raised, orders[0].planned = error, []
+                return True
+            self._one_by_one(host, orders)
+            return True
+        at = 0
+        for order, part in zip(orders, news, strict=True):
+            order.events = rows[at : at + len(part)]
+            at += len(part)
+        self._apply(host, [event for order in orders for event in order.planned], rows)
+        return True
+
+    def _one_by_one(self, host: Host, orders: Sequence[Order]) -> None:
+        """Write each order by itself, so that one which cannot be written fails alone."""
+        for order in orders:
+            self._plan(host, [order])
+            self._append(host, [order])
+
+    def _apply(self, host: Host, events: Sequence[e.BanditEvent], rows: Sequence[Event]) -> None:
+        core = host.core
+        try:
+            with core.lock:
+                core.apply(events)
+                core.state.seq, core.state.chain = rows[-1].seq, rows[-1].chain
+        except Exception as error:
+            host.quarantine(rows[0].seq, str(error))
+            raise
+
+    def _find_repeats(self, host: Host, batch: list[Order]) -> None:
+        """Find the events that the log has for keys and ids of these orders."""
+        keyed = self._store.keyed(host.id, [order.key for order in batch if order.key is not None])
+        ids = [order.chosen_id for order in batch if order.chosen_id is not None]
+        ids += [str(event.decision) for order in batch for event in order.planned if isinstance(event, e.Decided)]
+        made = self._store.of_decisions(host.id, ids)
+        for order in batch:
+            if order.key is not None and order.key in keyed:
+                order.before = keyed[order.key]
+            elif order.chosen_id is not None and made.get(order.chosen_id):
+                order.before = made[order.chosen_id][0]
+            if order.before is not None:
+                order.planned = []
 
     def _answer(self, batch: list[Order], failed: Exception | None) -> None:
         """Tell everybody how their order went; all who wait in one event loop at once, as waking it takes long."""
-        together: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
+        together: dict[tuple[asyncio.AbstractEventLoop, Host], list[Outcome]] = {}
         for order in batch:
             value, raised = None, failed
             try:
-                value = order.outcome() if failed is None else None
+                value = order.outcome(self._store) if failed is None else None
             except Exception as error:
                 raised = error
             if order.waiter is not None:
-                together.setdefault(order.waiter[0], []).append((order.waiter[1], value, raised))
+                together.setdefault((order.waiter[0], order.host), []).append((order.waiter[1], value, raised))
             elif order.done is not None:
                 if raised is None:
                     order.done.set_result(value)
                 else:
                     order.done.set_exception(raised)
-        for loop, outcomes in together.items():
+        for (loop, host), outcomes in together.items():
             with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
-                loop.call_soon_threadsafe(self._desk.wake, outcomes)
+                loop.call_soon_threadsafe(self._wake, host, outcomes)
 
-
-def _plan(turn: Turn, orders: list[Order], first: int) -> list[New]:
-    """Have the orders of one bandit plan, and number their events from the first."""
-    bandit = orders[0].host.id
-    if orders[0].host.replica.closed:
-        for order in orders:
-            order.raised = UnknownBanditError(
-                f"bandit {order.host.name!r} was deleted; GET /v1/bandits lists the others"
-            )
-        return []
-    keys = [order.key for order in orders if order.key is not None]
-    known = turn.keyed(bandit, keys) if keys else {}
-    news: list[New] = []
-    for order in orders:
-        planned = order.planned(turn, known)
-        start = first + len(news)
-        order.events = [
-            Event(bandit, start + at, new.time, new.kind, new.decision, new.key, new.body)
-            for at, new in enumerate(planned)
-        ]
-        news += planned
-    return news
+    def _wake(self, host: Host, outcomes: Sequence[Outcome]) -> None:
+        """Let those go on who wait in the event loop, which calls this."""
+        (self._gatherings.get(host) or Gathering(self.take)).wake(outcomes)
+        if host.closed:
+            self._gatherings.pop(host, None)

@@ -1,4 +1,4 @@
-"""Who may do what: the routes, the roles that may use each, and what a key grants. Data and pure functions.
+"""Routes and roles: which API keys may use which route, and for which bandits. Data and pure functions.
 
 The app names its routes by this table, so that a route which is missing here is refused; the tests try every cell of
 it, and the documentation prints it.

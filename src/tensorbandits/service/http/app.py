@@ -1,4 +1,4 @@
-"""The application: routes, what guards them, and what starts and stops with them."""
+"""The web application: its routes, the middleware around them, and what starts and stops with it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service import logs
 from tensorbandits.service.engine.demo import Demo
-from tensorbandits.service.engine.hosts import Hosts
+from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.http import errors, examples
+from tensorbandits.service.http.bodies import Bodies
 from tensorbandits.service.http.errors import COMMON, Problem
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
@@ -42,14 +43,13 @@ async def healthz() -> Response:
     return reply({"status": "ok"})
 
 
-@health.get(
-    "/readyz", name="readyz", response_model=dict[str, str | int], responses=_ANY | errors.responses("unavailable")
-)
+@health.get("/readyz", name="readyz", response_model=dict[str, Any], responses=_ANY | errors.responses("unavailable"))
 async def readyz(service: Served) -> Response:
     """Say whether all bandits are loaded, so that requests may come."""
-    if not service.hosts.ready:
+    if not service.engine.ready:
         raise Problem("unavailable", "bandits are being loaded; try again in a second", retry=1)
-    return reply({"status": "ready", "bandits": len(service.hosts.all())})
+    quarantined = [host.name for host in service.engine.quarantined()]
+    return reply({"status": "ready", "bandits": len(service.engine.all()), "quarantined": quarantined})
 
 
 @health.get(
@@ -65,8 +65,8 @@ async def metrics(service: Served) -> Response:
     return Response(text, media_type=service.metrics.content_type)
 
 
-def _demo(hosts: Hosts) -> Demo:
-    demo = Demo(hosts)
+def _demo(engine: Engine) -> Demo:
+    demo = Demo(engine)
     demo.start()
     return demo
 
@@ -89,20 +89,22 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
     place = store or Store.open(settings.store)
     measured = Metrics(version("tensorbandits"))
     known = Keys(place, seconds=settings.key_seconds, exposed=not is_loopback(settings.host), metrics=measured)
-    hosts = Hosts(place, measured, learning=settings.learning_share, snapshots=settings.snapshot_interval)
+    engine = Engine(place, measured, learning=settings.learning_share, snapshots=settings.snapshot_interval)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(known.start)
-        await asyncio.to_thread(hosts.start)
+        await asyncio.to_thread(engine.start)
         if started is not None:
             started()
-        demo = _demo(hosts) if settings.demo else None
+        demo = _demo(engine) if settings.demo else None
         yield
         if demo is not None:
             await asyncio.to_thread(demo.stop)
-        await asyncio.to_thread(hosts.stop)
+        engine.writer.flush()
+        await asyncio.to_thread(engine.stop)
         await asyncio.to_thread(known.stop)
+        app.state.bodies.stop()
         if store is None:
             place.close()
 
@@ -116,8 +118,10 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.serving = Serving(settings, place, hosts, measured)
+    app.state.serving = Serving(settings, place, engine, measured)
     app.state.keys = known
+    app.state.bodies = Bodies()
+    app.state.importing = asyncio.Semaphore(1)  # imports take memory
     for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
         app.include_router(router)
     errors.install(app)

@@ -1,4 +1,4 @@
-"""Errors as answers: every one is ``{"error": {"code", "message", "request"}}``, in the words of the library."""
+"""Errors as HTTP answers: every body is ``{"error": {"code", "message", "request"}}``, in the words of the library."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
+from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.http.redact import redact
-from tensorbandits.store.errors import ConflictError, FoldedError, NameTakenError, StoreError, UnknownBanditError
+from tensorbandits.store.errors import (
+    ConflictError,
+    FoldedError,
+    NameTakenError,
+    QuarantinedError,
+    StoreError,
+    UnknownBanditError,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-
-class KeyReusedError(ValueError):
-    """An idempotency key came again, with another request."""
 
 
 CODES = {  # code: status, and what it means
@@ -47,6 +51,10 @@ CODES = {  # code: status, and what it means
     "too_large": (413, "The body is larger than allowed."),
     "too_many": (429, "Too many requests; Retry-After says when to try again."),
     "unavailable": (503, "The service cannot do this now; Retry-After says when to try again."),
+    "quarantined": (
+        503,
+        "The log of this bandit cannot be read; the others are served. The message says what is wrong and where.",
+    ),
     "internal": (500, "Something went wrong in the service; its log has the trace under the request's id."),
 }
 INTERNAL = "something went wrong here, and was written down under this request's id; tell it to who runs the service"
@@ -63,6 +71,7 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     KeyReusedError: "key_reused",
     FoldedError: "invalid",
     ConflictError: "unavailable",
+    QuarantinedError: "quarantined",
     StoreError: "unavailable",
     ValueError: "invalid",
     TypeError: "invalid",
@@ -121,7 +130,9 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
     return found
 
 
-COMMON = responses("invalid", "unauthorized", "forbidden", "too_large", "too_many", "unavailable", "internal")
+COMMON = responses(
+    "invalid", "unauthorized", "forbidden", "too_large", "too_many", "unavailable", "quarantined", "internal"
+)
 
 
 def body(code: str, message: str, request: str) -> bytes:
@@ -177,7 +188,7 @@ def _http(error: HTTPException) -> Problem:
 
 def _validation(error: RequestValidationError | ValidationError) -> str:
     """The first of the errors in plain words, and how many more there are."""
-    errors = list(error.errors())
+    errors = error.errors(include_url=False) if isinstance(error, ValidationError) else list(error.errors())
     words = _words(errors[0]) if errors else "the request is not as it must be"
     return words if len(errors) < 2 else f"{words} (and {len(errors) - 1} more)"
 
@@ -195,13 +206,31 @@ def _words(error: Mapping[str, Any]) -> str:
         return f"{name} is missing; give it"
     if kind == "extra_forbidden":
         return f"{name} is not known here; leave it out, or look at its spelling"
+    if kind in ("model_type", "model_attributes_type"):
+        return f"{name} is {short(given)}; give a JSON object"
+    if kind == "too_long" and isinstance(most := context.get("max_length"), int):
+        return f"{name} has more than {most:,} entries; give at most so many"
     if kind in ("value_error", "assertion_error") and isinstance(context.get("error"), Exception):
         return str(context["error"])
     message = re.sub(r"^[A-Z]\w*( \w+)? should ", "it should ", str(error["msg"]))
     return f"{name} is {short(given)}; {message[:1].lower()}{message[1:]}"
 
 
-_TAGS = {"int", "float", "str", "bool", "none", "list", "dict", "bytes", "date", "datetime", "tuple", "set"}
+_TAGS = {
+    "int",
+    "float",
+    "str",
+    "bool",
+    "none",
+    "list",
+    "dict",
+    "bytes",
+    "date",
+    "datetime",
+    "tuple",
+    "set",
+    "constrained-str",
+}
 _PLACES = {
     "body": "",
     "query": "the query parameter",

@@ -1,7 +1,7 @@
-"""The guard around the app: one layer that every request passes, and that knows nothing of bandits.
+"""The middleware that every request passes first: API keys, limits, security headers, metrics and the access log.
 
-It gives the request an id, finds out whose key it carries, refuses what is too large, too often or not allowed before
-anything is read, adds headers that keep browsers safe, counts, writes the access log, and lets no exception out.
+It knows nothing of bandits. It gives the request an id, finds out whose key it carries, refuses what is too large, too
+often or not allowed before anything is read, and lets no exception out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, named
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
-from tensorbandits.service.http.limits import Buckets, whose
+from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.http.security import PLACE, Visit
 from tensorbandits.service.settings import Settings, is_loopback
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _IMPORT = re.compile(r"/v1/bandits/[^/]+/import")
-_GONE = 499  # the status of a caller who did not wait, in the log only
+_MANY = re.compile(r"/v1/bandits(/[^/]+(/(ask|tell)-many)?)?")  # bodies that hold a bandit, or many requests
+_ONE_LIMIT = 2**20  # bytes of any other body, about one decision, reward or rule
+_CALLER_GONE = 499  # the status of a caller who did not wait, in the log only
 _OTHER = "other"  # the route of what is no route, as anybody can make up paths
 _QUIET = frozenset(("healthz", "readyz", "metrics", "static"))  # asked so often that the log would be of them
-_LEFT = 65_536  # bytes of a body that is refused and still read, so that the connection can go on
+_READ_ANYWAY = 16 * 2**20  # bytes of a body that is refused and still read, so that the connection can go on
 _CONTENT = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -47,8 +49,8 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-_OWN = b"content-security-policy"  # of an answer that has such headers already
-_KEEP_NOT = (b"cache-control", b"no-store")
+_PAGES_OWN = b"content-security-policy"  # of an answer that has such headers already
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 class Guard:
@@ -56,6 +58,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, keys: Keys, settings: Settings, metrics: Metrics) -> None:
         self.app, self._keys, self._settings, self._metrics = app, keys, settings, metrics
+        self._least = min(_ONE_LIMIT, settings.body_limit)  # which every body may have
         self._buckets = Buckets(settings.rate, settings.burst)
         self._log, self._requests = logs.get("guard"), logs.Requests()
 
@@ -70,22 +73,23 @@ class Guard:
         length = _length(headers)
         reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
         try:
-            problem = await self._look(scope, headers, visit)
-            if problem is None and length > (limit := self._limit(scope)):
+            problem = await self._check_caller(scope, headers, visit)
+            limit = self._limit(scope) if length < 0 or length > self._least else self._least
+            if problem is None and length > limit:
                 problem = _too_large(limit)
             if problem is None:
                 await self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
             else:
                 self._metrics.refused(problem.code)
-                await reply.refuse(problem, close=length > _LEFT or b"transfer-encoding" in headers)
+                await reply.refuse(problem, close=length > _READ_ANYWAY or b"transfer-encoding" in headers)
         except ClientDisconnect:
-            reply.status = reply.status or _GONE
+            reply.status = reply.status or _CALLER_GONE
         except Exception as error:
             await self._failed(error, reply, visit)
         finally:
-            self._note(scope, visit, reply.status or _GONE, perf_counter() - began)
+            self._record(scope, visit, reply.status or _CALLER_GONE, perf_counter() - began)
 
-    async def _look(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
+    async def _check_caller(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
         """Find out what the caller may do; return why the request is refused, if it is."""
         client = scope.get("client")
         address = client[0] if client else ""
@@ -108,15 +112,17 @@ class Guard:
             if visit.refusal.code == "internal":
                 raise
         grant = visit.grant
-        wait = self._buckets.take(grant.id if grant is not None and grant.id else whose(address))
+        wait = self._buckets.take(grant.id if grant is not None and grant.id else network_of(address))
         if wait > 0:
             rate = self._settings.rate
             return Problem("too_many", f"more than {rate:g} requests a second; send fewer, or many in one", retry=wait)
         return visit.refusal if grant is None and api else None  # before any of its body is read
 
     def _limit(self, scope: Scope) -> int:
-        log = scope["method"] == "POST" and _IMPORT.fullmatch(scope["path"]) is not None
-        return self._settings.import_limit if log else self._settings.body_limit
+        """The largest body that this route takes."""
+        if scope["method"] == "POST" and _IMPORT.fullmatch(scope["path"]) is not None:
+            return self._settings.import_limit
+        return self._settings.body_limit if _MANY.fullmatch(scope["path"]) is not None else self._least
 
     async def _failed(self, error: Exception, reply: _Reply, visit: Visit) -> None:
         """Tell the caller of an error of ours no more than that there was one; the log gets all."""
@@ -127,7 +133,7 @@ class Guard:
             raise ConnectionAbortedError(f"the answer to request {visit.id} broke off") from None
         await reply.refuse(problem, close=False)
 
-    def _note(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         """Count the request, and write it down."""
         route = scope["route"].name if "route" in scope else named(scope["method"], scope["path"])
         access = ACCESS.get(route) if route is not None else None
@@ -165,10 +171,10 @@ class _Reply:
         """Add headers that the answer does not have; the page brings some of its own."""
         found = list(headers)
         names = {name for name, _ in found}
-        more = HEADERS if _OWN not in names else [header for header in HEADERS if header[0] not in names]
+        more = HEADERS if _PAGES_OWN not in names else [header for header in HEADERS if header[0] not in names]
         found += (*more, (b"x-request-id", self._visit.id.encode()))
-        if self._private and _KEEP_NOT[0] not in names:
-            found.append(_KEEP_NOT)
+        if self._private and _NO_STORE[0] not in names:
+            found.append(_NO_STORE)
         return found
 
     async def refuse(self, problem: Problem, close: bool) -> None:

@@ -26,7 +26,7 @@ import argon2
 from tensorbandits.service import logs
 from tensorbandits.service.http.access import ADMIN, EVERYBODY, ROLES, Grant
 from tensorbandits.service.http.errors import Problem, short
-from tensorbandits.service.http.limits import Buckets, whose
+from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.store.errors import StoreError
 from tensorbandits.store.events import KeyRow
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(rb"tb_([a-z0-9]{10})_[A-Za-z0-9]{43}")
 _LETTERS = string.ascii_letters + string.digits
-_HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's least; the secret is random
+HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's least; the secret is random
 _SECONDS = 600.0  # that a verified key is remembered
-_MOST = 10_000  # verified keys that are remembered, and as many wrong ones
-_WAITING = 100  # keys that may wait for the thread that hashes
+MOST = 10_000  # verified keys that are remembered, and as many wrong ones
+WAITING = 100  # keys that may wait for the thread that hashes
 _WRONG_RATE, _WRONG_BURST = 0.5, 20.0  # wrong keys of one address: a second, and at once
 _LONGEST_NAME = 100
 
@@ -86,7 +86,7 @@ def make_key(name: Any, role: Any, bandits: Sequence[str] | None = None) -> tupl
     id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(10))
     key = f"tb_{id}_{''.join(secrets.choice(_LETTERS) for _ in range(43))}"
     limits = None if bandits is None else sorted(set(bandits))
-    return KeyRow(id, name.strip(), _HASHER.hash(key), role, limits, time.time(), None), key
+    return KeyRow(id, name.strip(), HASHER.hash(key), role, limits, time.time(), None), key
 
 
 def bearer(header: bytes) -> bytes | None:
@@ -121,12 +121,12 @@ class Keys:
     ) -> None:
         self._store, self._seconds, self._metrics, self._clock = store, seconds, metrics, clock
         self._pepper = os.urandom(32)  # so that nobody can tell the place of a key in the tables below
-        self._rows: dict[str, tuple[str, Grant]] | None = None  # by id: hash and grant of those not revoked
+        self.entries: dict[str, tuple[str, Grant]] | None = None  # by id: hash and grant of those not revoked
         self._asked = exposed  # whether a key is needed; once it is, it stays so while the process lives
         self._read_at = -1e9
-        self._good: dict[bytes, Seen] = {}
-        self._wrong: dict[bytes, float] = {}  # until when a wrong key is believed to be one
-        self._pending: dict[bytes, asyncio.Future[Grant | None]] = {}
+        self.good: dict[bytes, Seen] = {}
+        self.wrong: dict[bytes, float] = {}  # until when a wrong key is believed to be one
+        self.pending: dict[bytes, asyncio.Future[Grant | None]] = {}
         self._failures = Buckets(_WRONG_RATE, _WRONG_BURST, clock=clock)
         self._hashing = ThreadPoolExecutor(1, thread_name_prefix="keys")
         self._reading = threading.Lock()
@@ -156,7 +156,7 @@ class Keys:
                 return
             rows = self._store.keys()
             self._asked = self._asked or bool(rows)
-            self._rows = {
+            self.entries = {
                 row.id: (row.hash, Grant(row.role, _names(row.bandits), row.id, row.name))
                 for row in rows
                 if row.revoked is None
@@ -177,7 +177,7 @@ class Keys:
     @property
     def open(self) -> bool:
         """Whether nobody is asked for a key."""
-        if self._rows is None and not self._asked:
+        if self.entries is None and not self._asked:
             raise Problem("unavailable", "the service is starting; try again in a second", retry=1)
         return not self._asked
 
@@ -185,22 +185,22 @@ class Keys:
 
     def known(self, token: bytes) -> Grant | None:
         """Return what a key grants if it was verified lately and is not revoked; takes microseconds."""
-        seen = self._good.get(blake2b(token, key=self._pepper, digest_size=16).digest())
-        if seen is None or self._rows is None or self._clock() >= seen.until:
+        seen = self.good.get(blake2b(token, key=self._pepper, digest_size=16).digest())
+        if seen is None or self.entries is None or self._clock() >= seen.until:
             return None
-        hash, grant = self._rows.get(seen.id, ("", None))
+        hash, grant = self.entries.get(seen.id, ("", None))
         return grant if hash == seen.hash else None
 
     async def grant(self, token: bytes, address: str) -> Grant:
         """Return what a key grants, or refuse it; verified in a thread, once for all who wait for it."""
         if (known := self.known(token)) is not None:
             return known
-        digest, who = blake2b(token, key=self._pepper, digest_size=16).digest(), whose(address)
+        digest, who = blake2b(token, key=self._pepper, digest_size=16).digest(), network_of(address)
         if _FORM.fullmatch(token) is None:
             raise self._refusal(who, "the API key is not of the form tb_ID_SECRET; look whether it is whole")
-        if self._clock() < self._wrong.get(digest, 0.0):
+        if self._clock() < self.wrong.get(digest, 0.0):
             raise self._refusal(who, "the API key is not known, or was revoked")
-        if digest not in self._good and (wait := self._failures.wait(who)) > 0:  # one that was good is no guess
+        if digest not in self.good and (wait := self._failures.wait(who)) > 0:  # one that was good is no guess
             raise Problem("too_many", "too many wrong API keys came from this address; wait", retry=wait)
         found = await asyncio.shield(self._verified(digest, token))
         if found is None:
@@ -215,32 +215,32 @@ class Keys:
 
     def _verified(self, digest: bytes, token: bytes) -> asyncio.Future[Grant | None]:
         """The answer to come for a key; one for all requests that carry it."""
-        future = self._pending.get(digest)
+        future = self.pending.get(digest)
         if future is None:
-            if len(self._pending) >= _WAITING:
+            if len(self.pending) >= WAITING:
                 raise Problem("too_many", "too many new API keys at once; try again", retry=1)
             loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(self._hashing, self._verify, digest, token)
-            future.add_done_callback(lambda done: self._pending.pop(digest, None))
-            self._pending[digest] = future
+            future = loop.run_in_executor(self._hashing, self.verify, digest, token)
+            future.add_done_callback(lambda done: self.pending.pop(digest, None))
+            self.pending[digest] = future
         return future
 
-    def _verify(self, digest: bytes, token: bytes) -> Grant | None:
+    def verify(self, digest: bytes, token: bytes) -> Grant | None:
         """Look the key up, and hash it if its id is known; in the thread."""
         id = token[3:13].decode()
-        if self._rows is None or id not in self._rows:
+        if self.entries is None or id not in self.entries:
             self.read(not_older=0.2)  # it may have been made a moment ago by another process
-        assert self._rows is not None
-        hash, grant = self._rows.get(id, ("", None))
+        assert self.entries is not None
+        hash, grant = self.entries.get(id, ("", None))
         try:
-            valid = grant is not None and _HASHER.verify(hash, token)
+            valid = grant is not None and HASHER.verify(hash, token)
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             valid = False
         if not valid:
-            _keep(self._wrong, digest, self._clock() + (_SECONDS if grant is not None else 1.0))
-            self._good.pop(digest, None)
+            _keep(self.wrong, digest, self._clock() + (_SECONDS if grant is not None else 1.0))
+            self.good.pop(digest, None)
             return None
-        _keep(self._good, digest, Seen(id, hash, self._clock() + _SECONDS))
+        _keep(self.good, digest, Seen(id, hash, self._clock() + _SECONDS))
         return grant
 
     # -- handling keys
@@ -286,6 +286,6 @@ def _names(bandits: Sequence[str] | None) -> frozenset[str] | None:
 def _keep(table: dict[bytes, Any], digest: bytes, value: Any) -> None:
     """Put a value into a table that forgets the oldest when it is full."""
     table.pop(digest, None)
-    while len(table) >= _MOST:
+    while len(table) >= MOST:
         table.pop(next(iter(table)), None)
     table[digest] = value

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tensorbandits.service.engine.hosted import Hosted, asked, told
+from tensorbandits.service.engine.host import Host
 from tensorbandits.service.http import errors, schemas
 from tensorbandits.service.http.access import may
+from tensorbandits.service.http.bodies import LARGE
 from tensorbandits.service.http.security import PLACE, Visit
 from tensorbandits.service.http.serving import Serving, written
 
-_PATH = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/(ask|tell)")
+PATH = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/(ask|tell)")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _JSON = (b"application/json", b"application/json; charset=utf-8")
 
@@ -32,8 +33,8 @@ class _Route(NamedTuple):
 
 
 _ROUTES = {
-    "ask": _Route("ask", schemas.Ask.model_validate_json),
-    "tell": _Route("tell", schemas.Tell.model_validate_json),
+    "ask": _Route("ask", schemas.AskBody.model_validate_json),
+    "tell": _Route("tell", schemas.TellBody.model_validate_json),
 }
 
 
@@ -45,8 +46,8 @@ class Lane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the framework do so."""
-        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        host = self._serving.hosts.known(found[1]) if found is not None else None
+        found = PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        host = self._serving.engine.known(found[1]) if found is not None else None
         if found is None or host is None or scope["query_string"]:
             return await self.app(scope, receive, send)
         visit: Visit = scope[PLACE]
@@ -57,23 +58,25 @@ class Lane:
         route = _ROUTES[found[2]]
         try:
             whole = message["type"] == "http.request" and not message.get("more_body")
+            whole = whole and len(message.get("body", b"")) < LARGE  # a larger one is read in a thread
             body = route.read(message.get("body", b"")) if whole else None
         except ValidationError:
             body = None
         if body is None:
             return await self.app(scope, _again(message, receive), send)
         scope["route"] = route
-        await _send(send, *await self._answer(host, route.name, body, key, visit))
+        await _send(send, *await self.answer(host, body, key, visit))
 
-    async def _answer(
-        self, host: Hosted, what: str, body: schemas.Body, key: str | None, visit: Visit
+    async def answer(
+        self, host: Host, body: schemas.Body, key: str | None, visit: Visit
     ) -> tuple[int, bytes, dict[str, str]]:
         """Return a status, a body and headers."""
         try:
-            if what == "ask":
-                found = await self._serving.decided(host, asked(body.given()), key)
+            if isinstance(body, schemas.AskBody):
+                found = await self._serving.ask(host, body, key)
             else:
-                found = await self._serving.write(host.tell(told(body.given()), key))
+                assert isinstance(body, schemas.TellBody)
+                found = await self._serving.tell(host, body, key)
         except Exception as error:
             problem = errors.explain(error)
             if problem.code == "internal":

@@ -1,4 +1,4 @@
-"""How often somebody may do something: buckets of tokens that refill, for a bounded number of people."""
+"""Rate limits: for each caller a bucket of tokens that refills; so many callers are remembered at most."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Buckets:
             del self._full[who]
 
 
-def whose(address: str) -> str:
-    """Return whom an address stands for: of IPv6 a whole /64, which one person has.
+def network_of(address: str) -> str:
+    """Return the address or network that a caller is counted by: of IPv6 the whole /64, which one person has.
 
-    >>> whose("2001:db8::1") == whose("2001:db8::2"), whose("10.0.0.1"), whose("testclient")
+    >>> network_of("2001:db8::1") == network_of("2001:db8::2"), network_of("10.0.0.1"), network_of("testclient")
     (True, '10.0.0.1', 'testclient')
     """
     if ":" not in address:

@@ -1,4 +1,4 @@
-"""Secrets in a text that somebody else will read: API keys, passwords in URLs, hashes. They are struck out."""
+"""Redaction of secrets: API keys, passwords in URLs and hashes are struck out of messages and of the log."""
 
 from __future__ import annotations
 

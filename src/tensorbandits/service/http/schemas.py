@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+MOST_LABELS = 10_000  # of one mode in a request
+MOST_TOGETHER = 100_000  # of all modes and decisions in a request
+_SEVERAL = Field(max_length=MOST_LABELS, fail_fast=True)  # the first that is wrong is reason enough
 
 
 def _written(kind: type[datetime.date]) -> AfterValidator:
@@ -39,7 +53,7 @@ class TimeLabel(BaseModel):
 Text = Annotated[StrictStr, Field(max_length=1_000)]
 Label = Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
-Choices = Annotated[dict[Text, list[Label]], Field(max_length=100)]
+Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
 Id = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Name = Annotated[
@@ -62,6 +76,10 @@ class Body(BaseModel):
         """Return what the caller gave, as plain data."""
         return self.model_dump(exclude_unset=True)
 
+    def meant(self) -> dict[str, Any]:
+        """Return what the caller gave without fields that have their defaults: what identifies the request."""
+        return self.model_dump(exclude_unset=True, exclude_defaults=True)
+
 
 class SharePart(Body):
     """A share of decisions for the arms with these labels."""
@@ -70,23 +88,32 @@ class SharePart(Body):
     share: float = Field(ge=0, le=1, examples=[0.05])
 
 
-class Rule(Body):
+ShareParts = Annotated[list[SharePart], _SEVERAL]
+
+
+class RuleBody(Body):
     """Either what is forbidden together, or what alone is allowed where the single labels are met."""
 
     forbid: Labels | None = Field(default=None, examples=[{"offer": "video", "channel": "sms"}])
-    allow: dict[Text, Label | list[Label]] | None = Field(default=None, examples=[None])
+    allow: Annotated[dict[Text, Label | Annotated[list[Label], _SEVERAL]], Field(max_length=100)] | None = Field(
+        default=None, examples=[None]
+    )
 
 
 class Changes(Body):
     """What of a bandit may be changed while it runs."""
 
     holdout: float | None = Field(default=None, ge=0, lt=1, description="The share of decisions of the baseline.")
-    floors: float | list[SharePart] | None = Field(default=None, description="Shares that arms get at least.")
-    ceilings: list[SharePart] | None = Field(default=None, description="Shares that arms get at most.")
-    baseline: StrictStr | Labels | list[SharePart] | None = Field(default=None, description="What the holdout plays.")
+    floors: float | ShareParts | None = Field(default=None, description="Shares that arms get at least.")
+    ceilings: ShareParts | None = Field(default=None, description="Shares that arms get at most.")
+    baseline: StrictStr | Labels | ShareParts | None = Field(default=None, description="What the holdout plays.")
     window: Duration | None = Field(default=None, examples=["10 min"], description="How long a decision waits.")
     default: Number | None = Field(default=None, examples=[0], description="The reward when the window has ended.")
     apprentice: StrictBool | None = Field(default=None, description="Whether it only learns beside a caller's rule.")
+
+    def meant(self) -> dict[str, Any]:
+        """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
+        return self.given()
 
 
 class CreateBandit(Changes):
@@ -110,15 +137,22 @@ class CreateBandit(Changes):
         },
     )
     name: Name
-    modes: Annotated[dict[Text, list[Label]], Field(min_length=1, max_length=20, description="Modes and their levels.")]
-    context: list[Text] = Field(default=[], description="The modes that are given, not decided.")
-    policy: StrictStr = Field(default="thompson", description='"thompson" or "ensemble".', examples=["thompson"])
+    modes: Annotated[
+        dict[Text, Annotated[list[Label], Field(fail_fast=True)]],
+        Field(min_length=1, max_length=20, description="Modes and their levels."),
+    ]
+    context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
+    policy: StrictStr = Field(
+        default="thompson",
+        description='The short name of a policy: "thompson", "ensemble", "ucb", ... What it takes is in `settings`.',
+        examples=["thompson"],
+    )
     reward: StrictStr | None = Field(
         default=None,
         description='What a reward is: "gaussian" (any number), "bernoulli", "binomial" or "count".',
         examples=["bernoulli"],
     )
-    rank: StrictStr | StrictInt | list[StrictInt] | None = Field(
+    rank: StrictStr | StrictInt | Annotated[list[StrictInt], _SEVERAL] | None = Field(
         default=None, description='Of the tensor: "auto", a number, or one for each mode.', examples=["auto"]
     )
     structure: StrictStr | None = Field(
@@ -141,10 +175,12 @@ class CreateBandit(Changes):
     remember: StrictInt | None = Field(
         default=None, ge=0, le=100_000_000, description="Closed decisions that are kept, so that late rewards count."
     )
-    rules: list[Rule] = Field(default=[], description="Which combinations may not be chosen, or alone may be.")
+    rules: Annotated[list[RuleBody], _SEVERAL] = Field(
+        default=[], description="Which combinations may not be chosen, or alone may be."
+    )
 
 
-class Ask(Body):
+class AskBody(Body):
     """A request for a decision."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
@@ -153,16 +189,37 @@ class Ask(Body):
     id: Id | None = Field(default=None, description="An id of yours; the same again gives the same decision.")
     activate: StrictBool = Field(default=True, description="Whether it is shown at once.")
     played: Labels | None = Field(default=None, description="Apprentices: the arm that your own rule plays.")
-    propensity: float | None = Field(default=None, gt=0, le=1, description="Apprentices: the probability of that.")
+    propensity: float | None = Field(
+        default=None, ge=1e-9, le=1, description="Apprentices: the probability of that, at least 1e-9."
+    )
 
 
-class AskMany(Body):
+def _pause(value: Any) -> Any:
+    """Return what is given: a call of Python, in which other threads get their turn."""
+    return value
+
+
+_PAUSE = AfterValidator(_pause)
+
+
+class AskManyBody(Body):
     """Several requests for decisions."""
 
-    requests: Annotated[list[Ask], Field(max_length=1_000)] = Field(examples=[[{"context": {"segment": "new"}}]])
+    requests: Annotated[list[Annotated[AskBody, _PAUSE]], Field(max_length=1_000, fail_fast=True)] = Field(
+        examples=[[{"context": {"segment": "new"}}]]
+    )
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Self:
+        count = sum(len(labels) for one in self.requests if one.allowed for labels in one.allowed.values())
+        if count > MOST_TOGETHER:
+            raise ValueError(
+                f"the requests have {count:,} labels in allowed; give at most {MOST_TOGETHER:,} together, or make rules"
+            )
+        return self
 
 
-class Tell(Body):
+class TellBody(Body):
     """A reward: of a decision by its id, or of an arm and a context."""
 
     model_config = ConfigDict(
@@ -183,10 +240,12 @@ class Tell(Body):
     trials: StrictInt | None = Field(default=None, ge=1, le=2**53, description="Of how many the reward is the sum.")
 
 
-class TellMany(Body):
+class TellManyBody(Body):
     """Several rewards."""
 
-    rewards: Annotated[list[Tell], Field(max_length=1_000)] = Field(examples=[[{"id": "9f2c51ab03d7-0", "reward": 1}]])
+    rewards: Annotated[list[Annotated[TellBody, _PAUSE]], Field(max_length=1_000, fail_fast=True)] = Field(
+        examples=[[{"id": "9f2c51ab03d7-0", "reward": 1}]]
+    )
 
 
 class Which(Body):
@@ -310,6 +369,7 @@ class Summary(BaseModel):
     waiting: int
     seq: int
     created: float
+    quarantined: str | None = Field(default=None, description="Why it is not served, if its log cannot be read.")
 
 
 class SummariesAnswer(BaseModel):
@@ -349,13 +409,13 @@ class EventsAnswer(BaseModel):
     events: list[EventAnswer]
 
 
-class History(BaseModel):
+class HistoryAnswer(BaseModel):
     """One row per block and side, and per level if a mode was given."""
 
     history: list[dict[str, Any]]
 
 
-class Beliefs(BaseModel):
+class BeliefsAnswer(BaseModel):
     """What is believed; each table is a list of rows."""
 
     words: str
@@ -366,7 +426,7 @@ class Beliefs(BaseModel):
     arms: list[dict[str, Any]]
 
 
-class Moved(BaseModel):
+class MovedAnswer(BaseModel):
     """A level whose rewards have changed; of no mode where all have."""
 
     mode: str | None
@@ -376,12 +436,12 @@ class Moved(BaseModel):
     after: float
 
 
-class Diagnosis(BaseModel):
+class DiagnosisAnswer(BaseModel):
     """Which structure the rewards speak for, and which levels have moved."""
 
     words: str
     structure: str
-    moved: list[Moved]
+    moved: list[MovedAnswer]
 
 
 class Imported(BaseModel):

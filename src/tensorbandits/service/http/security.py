@@ -1,4 +1,4 @@
-"""Whether a caller may use a route: what the guard found out about a request, and the dependency that routes have."""
+"""Authorisation: whether the caller of a request may use a route, by what the guard found out about its API key."""
 
 from __future__ import annotations
 

@@ -9,20 +9,25 @@ import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.service.engine.hosted import Ask, Hosted
-from tensorbandits.service.engine.hosts import Hosts
-from tensorbandits.service.engine.replica import NotLearnedError
-from tensorbandits.service.engine.writer import Order
+from tensorbandits.bandit.settings import labels_of, named
+from tensorbandits.bandit.snapshot import NotLearnedError
+from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.engine import Engine
+from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.orders import Order
+from tensorbandits.service.http import schemas
+from tensorbandits.service.http.fingerprint import fingerprint
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.page.views import Looks
 from tensorbandits.service.settings import Settings
-from tensorbandits.store import Store
+from tensorbandits.store import Store, UnknownBanditError
 
 Made = TypeVar("Made")
 
@@ -32,62 +37,117 @@ _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=F
 class Serving:
     """The state of a process that serves."""
 
-    def __init__(self, settings: Settings, store: Store, hosts: Hosts, metrics: Metrics) -> None:
-        self.settings, self.store, self.hosts, self.metrics = settings, store, hosts, metrics
+    def __init__(self, settings: Settings, store: Store, engine: Engine, metrics: Metrics) -> None:
+        self.settings, self.store, self.engine, self.metrics = settings, store, engine, metrics
         self.looks = Looks()
         self._lookers = ThreadPoolExecutor(2, "looker")  # of their own: some looks take seconds
         self.started = time.time()
 
-    async def host(self, name: str) -> Hosted:
+    async def host(self, name: str) -> Host:
         """Return a bandit by its name."""
-        known = self.hosts.known(name)
-        return await run_in_threadpool(self.hosts.find, name) if known is None else known
+        known = self.engine.known(name)
+        return await run_in_threadpool(self.engine.find, name) if known is None else known
 
     async def write(self, order: Order) -> Any:
         """Have an order written, and return its answer once it is durable."""
         loop = asyncio.get_running_loop()
         order.waiter = loop, loop.create_future()
-        self.hosts.enter(order)
+        self.engine.writer.enter(order)
         return await order.waiter[1]
 
     async def looked(self, look: Callable[[], Made]) -> Made:
         """Return what somebody looks at, made beside everything else."""
         return await asyncio.get_running_loop().run_in_executor(self._lookers, look)
 
-    async def drawn(self, host: Hosted, make: Callable[[], Made]) -> Made:
-        """Return orders that take a draw; the first draws of a bandit are waited for."""
-        while True:
-            try:
-                return make()
-            except NotLearnedError:
-                await run_in_threadpool(host.replica.refresh, wait=True)
+    async def ask(self, host: Host, body: schemas.AskBody, key: str | None) -> Any:
+        """Have a decision made and written; the first draws of a bandit are waited for."""
+        return await self.made_and_written(host, lambda host: asked(host, body, key))
 
-    async def decided(self, host: Hosted, request: Ask, key: str | None, order: Order | None = None) -> Any:
-        """Have a decision made and written; drawn again if levels came between, which needs new draws first."""
-        while True:
-            try:
-                if order is None:
-                    order = await self.drawn(host, lambda: host.ask(request, key))
+    async def tell(self, host: Host, body: schemas.TellBody, key: str | None) -> Any:
+        """Have a reward written."""
+        return await self.made_and_written(host, lambda host: told(host, body, key))
+
+    async def made_and_written(self, host: Host, make: Callable[[Host], Order]) -> Any:
+        """Have an order made and written; of the bandit that has the name now, if another server deleted this one."""
+        order = None
+        with suppress(NotLearnedError, LookupError, ValueError):  # of which the long way below knows more
+            order = make(host) if host.core.snapshot.samples else None
+        if order is not None:
+            with suppress(NotLearnedError, UnknownBanditError):
                 return await self.write(order)
+        while True:
+            try:
+                return await self.write(await self.made(host, lambda host=host: make(host)))  # type: ignore[misc]
             except NotLearnedError:
-                order = None
-                await run_in_threadpool(host.replica.refresh, wait=True)
+                await run_in_threadpool(host.refresh, wait=True)
+            except UnknownBanditError:
+                found = await run_in_threadpool(self.engine.successor, host)
+                if found is None:
+                    raise
+                host = found
 
-    def health(self, host: Hosted) -> dict[str, Any]:
+    async def made(self, host: Host, make: Callable[[], Made]) -> Made:
+        """Return what is made of a request; what other servers know by now is taken in before one is refused."""
+        while True:
+            before = host.seq
+            try:
+                return make() if host.core.snapshot.samples else await run_in_threadpool(make)
+            except NotLearnedError:
+                await run_in_threadpool(host.refresh, wait=True)
+            except (LookupError, ValueError):
+                await run_in_threadpool(self.engine.catch_up, host)
+                if host.seq == before:
+                    raise
+
+    def health(self, host: Host) -> dict[str, Any]:
         """Return how this process and a bandit in it are doing."""
-        replica = host.replica
+        core = host.core
         return {
             "version": version("tensorbandits"),
             "store": self.store.url,
             "process": os.getpid(),
             "up_seconds": time.time() - self.started,
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "events": replica.seq,
-            "events_since_snapshot": replica.seq - host.kept,
-            "rewards_not_learned": max(replica.told - max(replica.learned, 0.0), 0.0),
-            "open_decisions": replica.waiting,
-            "cells_seen": len(replica.policy.ledger),
+            "events": host.seq,
+            "events_since_snapshot": host.seq - host.kept,
+            "rewards_not_learned": core.learner.behind,
+            "open_decisions": core.waiting,
+            "cells_seen": len(core.policy.ledger),
         }
+
+
+def asked(host: Host, body: schemas.AskBody, key: str | None) -> Order:
+    """Return the order of a decision that JSON describes, drawn now."""
+    given = body.given()
+    allowed = given.get("allowed")
+    request = host.request(
+        named(given.get("context")),
+        None if allowed is None else {mode: labels_of(list(some)) for mode, some in allowed.items()},
+        id=given.get("id"),
+        active=given.get("activate", True),
+        played=None if given.get("played") is None else named(given["played"]),
+        propensity=given.get("propensity"),
+    )
+    mark = fingerprint("ask", body.meant()) if key is not None or request.id is not None else None
+    return orders.ask(host, request, key, mark)
+
+
+def told(host: Host, body: schemas.TellBody, key: str | None) -> Order:
+    """Return the order of a reward that JSON describes."""
+    given = body.given()
+    has_id, has_arm = given.get("id") is not None, given.get("arm") is not None
+    if has_id == has_arm:
+        raise ValueError("tell either the id of a decision and its reward, or arm, context and reward")
+    if has_id and (given.get("context") is not None or given.get("trials") is not None):
+        raise ValueError("context and trials go with an arm; a decision has a context already: leave them out")
+    if has_arm and (given.get("amend") or given.get("add")):
+        raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
+    return orders.tell(host, given, key, marked("tell", body, key))
+
+
+def marked(route: str, body: schemas.Body, key: str | None) -> str | None:
+    """Return the fingerprint of a request that has a key."""
+    return None if key is None else fingerprint(route, body.meant())
 
 
 async def serving(request: Request) -> Serving:  # a plain function would be run in a thread

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
-from tensorbandits.store import BanditRow, New, Store
+from tensorbandits.store import BanditRow, BehindError, Event, Head, New, Store
 
 Make = Callable[[], Store]
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class Stores:
@@ -29,19 +30,35 @@ class Stores:
         self._stack.close()
 
 
-def refused(kind: type[BaseException], call: Callable[..., Any], *arguments: Any) -> None:
-    """Check that a call is refused, with words."""
-    words = None
+def refused(kind: type[_Error], call: Callable[..., Any], *arguments: Any) -> _Error:
+    """Check that a call is refused, with words, and return the error."""
+    raised = None
     try:
         call(*arguments)
     except kind as error:
-        words = str(error)
-    assert words is not None, f"{kind.__name__} was to be raised"
-    assert words, f"{kind.__name__} says nothing"
+        raised = error
+    assert raised is not None, f"{kind.__name__} was to be raised"
+    assert str(raised), f"{kind.__name__} says nothing"
+    return raised
 
 
-def append(store: Store, bandit: BanditRow, news: Sequence[New], after: int = 0) -> None:
-    """Append some events."""
-    with store.turn([bandit.id]) as turn:
-        events = turn.events(bandit.id, after)
-        turn.append(bandit.id, (events[-1].seq if events else after) + 1, news)
+def append(store: Store, bandit: BanditRow, news: Sequence[New]) -> list[Event]:
+    """Append some events after all that there are."""
+    return store.append(bandit.id, store.head(bandit.id), news)
+
+
+def append_at_last(store: Store, bandit: int, news: Sequence[New], head: Head) -> tuple[Head, list[Event]]:
+    """Append as several writers of one log do: read what others were first to write, and try again.
+
+    It returns where the log ends then, and the events of others that were read.
+    """
+    read: list[Event] = []
+    while True:
+        try:
+            written = store.append(bandit, head, news)
+        except BehindError:
+            more = list(store.events(bandit, head))
+            read += more
+            head = Head(more[-1].seq, more[-1].chain) if more else store.head(bandit)  # it was folded meanwhile
+        else:
+            return Head(written[-1].seq, written[-1].chain), read

@@ -1,12 +1,21 @@
-"""Bandits, their logs, and turns."""
+"""Bandits and their logs."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
-from tensorbandits.store import BanditRow, ConflictError, NameTakenError, New, Store, UnknownBanditError
-from tensorbandits.testing.stores.case import Make, Stores, append, refused
+from tensorbandits.store import (
+    BanditRow,
+    BehindError,
+    DamagedError,
+    Head,
+    NameTakenError,
+    New,
+    RepeatedError,
+    Store,
+    UnknownBanditError,
+)
+from tensorbandits.testing.stores.case import Make, Stores, append, append_at_last, refused
 
 
 def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
@@ -19,15 +28,18 @@ def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
     }
     with Stores(make) as store:
         bandit = store.create("a", [New("Created", 1794883113.1234567, body)])
-        append(store, bandit, [New("Decided", 0.1, {"x": 1e-300}, "d ☃", "key'; --"), New("Empty", -1.5)])
+        news = [New("Decided", 0.1, {"x": 1e-300}, "d ☃", "key'; --"), New("Empty", -1.5)]
+        appended = append(store, bandit, news)
         with Stores(make) as other:
             events = list(other.events(bandit.id))
-            assert [tuple(event) for event in events] == [
+            assert [tuple(event[:7]) for event in events] == [
                 (bandit.id, 1, 1794883113.1234567, "Created", None, None, body),
                 (bandit.id, 2, 0.1, "Decided", "d ☃", "key'; --", {"x": 1e-300}),
                 (bandit.id, 3, -1.5, "Empty", None, None, {}),
             ]
+            assert events[1:] == appended
             assert other.tail(bandit.id, 2) == events[:0:-1]
+            assert other.head(bandit.id) == Head(3, events[-1].chain)
             assert other.heads() == {bandit.id: 3}
 
 
@@ -43,8 +55,7 @@ def check_large_events(make: Make) -> None:
         assert store.snapshot(bandit.id) == (2, bytes(20_000_000))
         ids = [f"d{at}" for at in range(20_000)]
         assert len(store.of_decisions(bandit.id, ids)) == 20_000
-        with store.turn([bandit.id]) as turn:
-            assert len(turn.keyed(bandit.id, [f"k{at}" for at in range(20_000)])) == 20_000
+        assert len(store.keyed(bandit.id, [f"k{at}" for at in range(20_000)])) == 20_000
 
 
 def check_events_are_read_in_pages_and_parts(make: Make) -> None:
@@ -81,14 +92,16 @@ def check_names(make: Make) -> None:
         assert store.bandits() == [first, second]
         assert store.heads() == {first.id: 1, second.id: 0}
         refused(ValueError, store.delete, first.id, New("Changed", 7.0))
-        store.delete(first.id, New("Deleted", 7.0, key="end"))
+        refused(BehindError, store.delete, first.id, New("Deleted", 7.0, key="end"), Head())
+        deleted = store.delete(first.id, New("Deleted", 7.0, key="end"), store.head(first.id))
+        assert deleted == store.tail(first.id, 1)[0]
         assert store.bandits() == [second]
         assert store.find("a") is None
         assert first.id not in store.heads()
         assert [event.kind for event in store.events(first.id)] == ["Created", "Deleted"]
         refused(UnknownBanditError, store.delete, first.id, New("Deleted", 8.0))
-        for after in (0, 1, 2):
-            refused(UnknownBanditError, append, store, first, [New("Late", 9.0)], after)
+        for head in (Head(), Head(1), store.head(first.id)):
+            refused(UnknownBanditError, store.append, first.id, head, [New("Late", 9.0)])
         again = store.create("a", [New("Created", 10.0, key="end")])
         asked = [("a", "end"), ("a", "other"), ("A", "end"), ("a\0", "end")]
         assert [store.ended(*one) for one in asked] == [True, False, False, False]
@@ -96,98 +109,109 @@ def check_names(make: Make) -> None:
         refused(UnknownBanditError, store.delete, again.id + 1, New("Deleted", 8.0))
 
 
-def check_numbers_have_no_gaps(make: Make) -> None:
-    """An event gets the next number or none."""
+def check_a_writer_that_is_behind_writes_nothing(make: Make) -> None:
+    """An event gets the next number or none; whoever does not know the last one is told so."""
     with Stores(make) as store:
-        bandit = store.create("a", [New("Created", 0.0)])
-        for number in (0, 1, 3):
-            with store.turn([bandit.id]) as turn:
-                refused(ConflictError, turn.append, bandit.id, number, [New("x", 0.0)])
-                turn.events(bandit.id, 1)
-                refused(ConflictError, turn.append, bandit.id, number, [New("x", 0.0)])
-        with store.turn([bandit.id]) as turn:
-            turn.append(bandit.id, 2, [New("x", 0.0), New("y", 0.0)])
-            turn.append(bandit.id, 4, [])
-            turn.append(bandit.id, 4, [New("z", 0.0)])
-            assert [event.seq for event in turn.events(bandit.id, 1)] == [2, 3, 4]
-            assert [event.seq for event in turn.events(bandit.id, 0)] == [1, 2, 3, 4]
-            assert turn.events(bandit.id, 4) == []
-        with store.turn([bandit.id]) as turn:
-            refused(RuntimeError, turn.events, bandit.id, 5)  # the caller knows more than the store
-            refused(ValueError, turn.events, bandit.id + 1, 0)
-            refused(ValueError, turn.append, bandit.id + 1, 1, [New("x", 0.0)])
-        with store.turn([bandit.id + 1]) as turn:
-            refused(UnknownBanditError, turn.events, bandit.id + 1, 0)
-        assert store.heads() == {bandit.id: 4}
+        bandit = store.create("a", [New("Created", 0.0)]).id
+        first = store.head(bandit)
+        [x, y] = store.append(bandit, first, [New("x", 0.0), New("y", 0.0)])
+        assert (x.seq, y.seq) == (2, 3)
+        for head in (Head(), Head(1), first, Head(2, x.chain)):
+            behind = refused(BehindError, store.append, bandit, head, [New("z", 0.0)])
+            assert behind.events == list(store.events(bandit, head))[: len(behind.events)]
+        refused(DamagedError, store.append, bandit, Head(7, y.chain), [New("z", 0.0)])  # it knows more than there is
+        refused(DamagedError, store.append, bandit, Head(3, x.chain), [New("z", 0.0)])  # or another log
+        refused(UnknownBanditError, store.append, bandit + 1, Head(), [New("z", 0.0)])
+        refused(UnknownBanditError, store.head, bandit + 1)
+        assert store.append(bandit, Head(3, y.chain), []) == []
+        assert [event.seq for event in store.append(bandit, Head(3), [New("z", 0.0)])] == [4]  # a number will do
+        assert [event.kind for event in store.events(bandit)] == ["Created", "x", "y", "z"]
 
 
-def check_a_turn_is_all_or_nothing(make: Make) -> None:
-    """What was appended before an error is not there, also if the error was caught inside."""
+def check_readers_know_where_they_are(make: Make) -> None:
+    """A number may be beyond the end; a head must be in the log."""
+    with Stores(make) as store:
+        bandit = store.create("a", [New("x", float(at)) for at in range(5)]).id
+        all_of_it = list(store.events(bandit))
+        for event in all_of_it:
+            assert list(store.events(bandit, Head(event.seq, event.chain))) == all_of_it[event.seq :]
+            assert list(store.events(bandit, Head(event.seq))) == all_of_it[event.seq :]
+        assert list(store.events(bandit, 9)) == []
+        assert list(store.events(bandit, verify=False)) == all_of_it
+        refused(DamagedError, list, store.events(bandit, Head(9)))
+        refused(DamagedError, list, store.events(bandit, Head(4, all_of_it[2].chain)))
+        refused(DamagedError, list, store.events(bandit, Head(5, all_of_it[2].chain)))
+        refused(DamagedError, list, store.events(bandit + 1, Head(1)))
+        assert store.check() == []
+
+
+def check_an_append_is_all_or_nothing(make: Make) -> None:
+    """Of events one of which cannot be written none is."""
     with Stores(make) as store:
         one, two = store.create("a", [New("Created", 0.0)]), store.create("b", [New("Created", 0.0)])
-
-        def fail(news: Sequence[New], error: Exception | None) -> None:
-            with store.turn([two.id, one.id, two.id]) as turn:
-                turn.append(two.id, 2, [New("x", 0.0, key="k")])
-                try:
-                    turn.append(one.id, 2, news)
-                    turn.events(one.id, 0)  # where a database answers late, it answers now
-                except ConflictError:
-                    pass
-                if error is not None:
-                    raise error
-
-        refused(KeyError, fail, [New("x", 0.0)], KeyError("of the caller"))
-        refused(ConflictError, fail, [New("x", 0.0, key="k"), New("y", 0.0, key="k")], None)
-        refused(ValueError, fail, [New("x", 0.0), New("x", float("nan"), {"p": float("nan")})], None)
-        refused(ValueError, fail, [New("x", float("inf"))], None)
-        refused(ValueError, fail, [New("x", 0.0, decision="a\0")], None)
-        refused(ValueError, fail, [New("x", 0.0, key="\ud800")], None)
+        bad: list[tuple[type[Exception], New]] = [
+            (RepeatedError, New("x", 0.0, key="k")),
+            (ValueError, New("x", 0.0, {"p": float("nan")})),
+            (ValueError, New("x", float("inf"))),
+            (ValueError, New("x", 0.0, decision="a\0")),
+            (ValueError, New("x\0", 0.0)),
+            (ValueError, New("x", 0.0, key="\ud800")),
+        ]
+        for kind, new in bad:
+            refused(kind, append, store, one, [New("x", 0.0, key="k"), new])
         assert store.heads() == {one.id: 1, two.id: 1}
-        fail([New("x", 0.0, key="k")], None)  # the same key in two bandits is no conflict
+        for bandit in (one, two):  # the same key in two bandits is no conflict
+            append(store, bandit, [New("x", 0.0, key="k")])
         assert store.heads() == {one.id: 2, two.id: 2}
 
 
+def check_a_decision_is_made_once(make: Make) -> None:
+    """An id is decided once in a bandit, and may have many other events."""
+    with Stores(make) as store:
+        one, two = store.create("a", [New("Created", 0.0)]), store.create("b", [New("Created", 0.0)])
+        for bandit in (one, two):
+            append(store, bandit, [New("Decided", 0.0, decision="d"), New("Rewarded", 0.0, decision="d")])
+        append(store, one, [New("Amended", 0.0, decision="d"), New("Amended", 0.0, decision="d")])
+        refused(RepeatedError, append, store, one, [New("x", 0.0), New("Decided", 1.0, decision="d")])
+        refused(RepeatedError, append, store, one, [New("Decided", 1.0, decision="e")] * 2)
+        assert store.heads() == {one.id: 5, two.id: 3}
+
+
 def check_keys_and_decisions_are_found(make: Make) -> None:
-    """By idempotency key and by decision, in the turn and outside."""
+    """By idempotency key and by decision."""
     with Stores(make) as store:
         bandit, other = store.create("a", [New("Created", 0.0, key="k0")]), store.create("b", [New("Created", 0.0)])
         many = [New("Decided", 1.0, {"at": at}, f"d{at}", f"k{at + 1}") for at in range(1000)]
         append(store, bandit, many)
-        with store.turn([bandit.id, other.id]) as turn:
-            found = turn.keyed(bandit.id, [f"k{at}" for at in range(0, 2000, 2)])
-            assert {key: event.seq for key, event in found.items()} == {f"k{at}": at + 1 for at in range(0, 1001, 2)}
-            assert turn.keyed(bandit.id, []) == turn.keyed(bandit.id, ["k"]) == turn.keyed(other.id, ["k0"]) == {}
-            turn.append(bandit.id, 1002, [New("Rewarded", 2.0, {"reward": 1}, "d7", "again")])
-            assert [event.kind for event in turn.of_decisions(bandit.id, ["d7"])["d7"]] == ["Decided", "Rewarded"]
-            assert turn.keyed(bandit.id, ["again"])["again"].body == {"reward": 1}
+        found = store.keyed(bandit.id, [f"k{at}" for at in range(0, 2000, 2)])
+        assert {key: event.seq for key, event in found.items()} == {f"k{at}": at + 1 for at in range(0, 1001, 2)}
+        assert store.keyed(bandit.id, []) == store.keyed(bandit.id, ["k"]) == store.keyed(other.id, ["k0"]) == {}
+        append(store, bandit, [New("Rewarded", 2.0, {"reward": 1}, "d7", "again")])
+        assert store.keyed(bandit.id, ["again"])["again"].body == {"reward": 1}
         of = store.of_decisions(bandit.id, ["d7", "d8", "d9999", "d'"])
         assert {name: [event.seq for event in events] for name, events in of.items()} == {
             "d7": [9, 1002],
             "d8": [10],
         }
         assert store.of_decisions(other.id, ["d7"]) == store.of_decisions(bandit.id, []) == {}
-        refused(ConflictError, append, store, bandit, [New("x", 0.0, key="k5")])
+        refused(RepeatedError, append, store, bandit, [New("x", 0.0, key="k5")])
 
 
-def check_turns_exclude_each_other(make: Make) -> None:
-    """Threads of two stores count to a number without losing one."""
+def check_writers_do_not_lose_events(make: Make) -> None:
+    """Threads of two stores append to the same logs; each event gets a number of its own."""
     with Stores(make) as store, Stores(make) as other:
-        one, two = store.create("a", [New("Created", 0.0)]), store.create("b", [New("Created", 0.0)])
+        one, two = store.create("a", []), store.create("b", [])
         errors: list[BaseException] = []
 
         def work(mine: Store, order: list[int]) -> None:
             try:
-                seen = dict.fromkeys(order, 0)
+                heads = dict.fromkeys(order, Head())
                 for _ in range(15):
-                    with mine.turn(order) as turn:
-                        for bandit in order:
-                            events = turn.events(bandit, seen[bandit])
-                            assert [event.seq for event in events] == [
-                                seen[bandit] + 1 + at for at in range(len(events))
-                            ]
-                            seen[bandit] += len(events) + 2
-                            turn.append(bandit, seen[bandit] - 1, [New("x", 0.0), New("y", 0.0)])
+                    for bandit in order:
+                        before = heads[bandit].seq
+                        news = [New("x", 0.0), New("y", 0.0)]
+                        heads[bandit], read = append_at_last(mine, bandit, news, heads[bandit])
+                        assert [event.seq for event in read] == list(range(before + 1, heads[bandit].seq - 1))
             except BaseException as error:
                 errors.append(error)
 
@@ -198,8 +222,8 @@ def check_turns_exclude_each_other(make: Make) -> None:
         for thread in threads:
             thread.join()
         assert not errors, errors
-        assert store.heads() == {one.id: 1 + 6 * 15 * 2, two.id: 1 + 4 * 15 * 2}
-        assert [event.seq for event in other.events(one.id)] == list(range(1, 182))
+        assert store.heads() == {one.id: 6 * 15 * 2, two.id: 4 * 15 * 2}
+        assert [event.kind for event in other.events(one.id)] == ["x", "y"] * 90
 
 
 CHECKS = [
@@ -207,8 +231,10 @@ CHECKS = [
     check_large_events,
     check_events_are_read_in_pages_and_parts,
     check_names,
-    check_numbers_have_no_gaps,
-    check_a_turn_is_all_or_nothing,
+    check_a_writer_that_is_behind_writes_nothing,
+    check_readers_know_where_they_are,
+    check_an_append_is_all_or_nothing,
+    check_a_decision_is_made_once,
     check_keys_and_decisions_are_found,
-    check_turns_exclude_each_other,
+    check_writers_do_not_lose_events,
 ]

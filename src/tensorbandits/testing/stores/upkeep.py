@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
-from tensorbandits.store import ConflictError, FoldedError, KeyRow, New, Store, UnknownBanditError
-from tensorbandits.testing.stores.case import Make, Stores, append, refused
+from tensorbandits.store import (
+    BehindError,
+    ConflictError,
+    DamagedError,
+    FoldedError,
+    Head,
+    KeyRow,
+    New,
+    Store,
+    UnknownBanditError,
+)
+from tensorbandits.testing.stores.case import Make, Stores, append, append_at_last, refused
 
 
 def check_snapshots_are_caches(make: Make) -> None:
@@ -35,6 +46,7 @@ def check_folding(make: Make) -> None:
     """Events become the base; who reads on from before it is told so, and numbers go on."""
     with Stores(make) as store:
         bandit = store.create("a", [New("x", float(at), key=f"k{at}", decision="d") for at in range(1, 10)])
+        [last] = store.tail(bandit.id, 1)
         for seq in (3, 8):
             store.put_snapshot(bandit.id, seq, b"cache")
         assert store.base(bandit.id) == 0
@@ -54,12 +66,16 @@ def check_folding(make: Make) -> None:
         assert (store.snapshot(bandit.id), store.heads()) == ((9, b"all"), {bandit.id: 9})
         store.put_snapshot(bandit.id, 9, b"no need")
         assert store.snapshot(bandit.id) == (9, b"all")
-        with store.turn([bandit.id]) as turn:
-            refused(FoldedError, turn.events, bandit.id, 8)
-            assert turn.events(bandit.id, 9) == turn.events(bandit.id, 0) == []
-            assert not turn.keyed(bandit.id, ["k3"])
-            assert not turn.of_decisions(bandit.id, ["d"])
-            turn.append(bandit.id, 10, [New("y", 0.0, key="k3")])
+        refused(FoldedError, list, store.events(bandit.id, after=8))
+        refused(BehindError, store.append, bandit.id, Head(8), [New("y", 0.0)])
+        assert list(store.events(bandit.id, after=9)) == list(store.events(bandit.id)) == []
+        assert not store.keyed(bandit.id, ["k3"])
+        assert not store.of_decisions(bandit.id, ["d"])
+        assert store.head(bandit.id) == Head(9, last.chain)
+        refused(DamagedError, store.append, bandit.id, Head(9, "0" * 16), [New("y", 0.0)])
+        store.append(bandit.id, Head(9, last.chain), [New("y", 0.0, key="k3")])
+        assert list(store.events(bandit.id, Head(9, last.chain))) == list(store.events(bandit.id))
+        refused(DamagedError, list, store.events(bandit.id, Head(9, "0" * 16)))
         assert [event.seq for event in store.events(bandit.id)] == [10]
 
 
@@ -73,6 +89,36 @@ def check_a_fold_amid_reading_is_told(make: Make) -> None:
         next(reading)
         store.fold(bandit, 2 * PAGE, b"base")
         refused(FoldedError, list, reading)
+
+
+def check_folding_beside_appending(make: Make) -> None:
+    """Events that are appended while others are folded away keep their numbers, and none is lost."""
+    with Stores(make) as store, Stores(make) as other:
+        bandit = store.create("a", []).id
+        errors: list[BaseException] = []
+
+        def write(mine: Store) -> None:
+            try:
+                head = Head()
+                written = 0
+                while written < 40:
+                    try:
+                        head, _ = append_at_last(mine, bandit, [New("x", 0.0), New("y", 0.0)], head)
+                        written += 1
+                    except FoldedError:
+                        head = mine.head(bandit)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(mine,)) for mine in (store, other, store)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            with suppress(ValueError):  # nothing is new
+                store.fold(bandit, store.head(bandit).seq, b"base")
+        assert not errors, errors
+        assert store.head(bandit).seq == 3 * 40 * 2
+        assert len(list(store.events(bandit))) == 240 - store.base(bandit)
 
 
 def check_waiting(make: Make) -> None:
@@ -159,6 +205,7 @@ CHECKS = [
     check_snapshots_are_caches,
     check_folding,
     check_a_fold_amid_reading_is_told,
+    check_folding_beside_appending,
     check_waiting,
     check_api_keys,
     check_backups,

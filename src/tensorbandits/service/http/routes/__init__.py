@@ -1,1 +1,1 @@
-"""The routes of the service: parse, call, serialise. One file per family."""
+"""The routes of the HTTP API, one file per family: each reads a request, calls the service, and writes the answer."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, Response
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.service.engine.hosted import Hosted
-from tensorbandits.service.engine.writer import Order
+from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.access import Grant
+from tensorbandits.service.http.bodies import BodyRoute
 from tensorbandits.service.http.errors import COMMON, responses
 from tensorbandits.service.http.routes.decisions import Name
 from tensorbandits.service.http.security import require
-from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.service.http.serving import Key, Served, Serving, marked, reply
 
-router = APIRouter(prefix="/v1/bandits", tags=["bandits"])
+router = APIRouter(prefix="/v1/bandits", tags=["bandits"], route_class=BodyRoute)
 
 _ONE = COMMON | responses("unknown_bandit", "key_reused")
 
@@ -22,7 +24,7 @@ _ONE = COMMON | responses("unknown_bandit", "key_reused")
 @router.get("", name="list_bandits", response_model=schemas.SummariesAnswer, responses=COMMON)
 async def list_bandits(service: Served, grant: Grant = Depends(require("list_bandits"))) -> Response:  # noqa: B008
     """List the bandits that the key is for."""
-    return reply({"bandits": [host.summary() for host in service.hosts.all() if grant.sees(host.name)]})
+    return reply({"bandits": [host.summary() for host in service.engine.all() if grant.sees(host.name)]})
 
 
 @router.post(
@@ -37,8 +39,8 @@ async def create_bandit(body: schemas.CreateBandit, service: Served, key: Key = 
     """Make a bandit, which decides from the next request on."""
     settings = body.given()
     settings["rules"] = [_rule(rule) for rule in body.rules]
-    host = await run_in_threadpool(service.hosts.create, settings.pop("name"), settings, key)
-    await run_in_threadpool(host.replica.refresh, wait=True)
+    host = await run_in_threadpool(service.engine.create, settings.pop("name"), settings, key)
+    await run_in_threadpool(host.refresh, wait=True)
     return reply(host.detail(), 201)
 
 
@@ -64,7 +66,7 @@ async def get_bandit(name: Name, service: Served) -> Response:
 async def change_bandit(name: Name, body: schemas.Changes, service: Served, key: Key = None) -> Response:
     """Change shares, windows, or whether it is an apprentice, from the next decision on."""
     host = await service.host(name)
-    return await _changed(service, host, host.change(body.given(), key))
+    return await _changed(service, host, orders.settings(host, body.given(), key, marked("change", body, key)))
 
 
 @router.delete(
@@ -78,7 +80,7 @@ async def delete_bandit(name: Name, service: Served, key: Key = None) -> Respons
     """End a bandit: its name is free again. Its events stay in the store."""
     if key is None or not await run_in_threadpool(service.store.ended, name, key):
         host = await service.host(name)
-        await run_in_threadpool(service.hosts.delete, host, key)
+        await run_in_threadpool(service.engine.delete, host, key)
     return Response(status_code=204)
 
 
@@ -92,7 +94,7 @@ async def delete_bandit(name: Name, service: Served, key: Key = None) -> Respons
 async def add_level(name: Name, body: schemas.NewLevel, service: Served, key: Key = None) -> Response:
     """Give a mode another level; what was learned of the others stays."""
     host = await service.host(name)
-    return await _changed(service, host, host.level("LevelAdded", body.given(), key))
+    return await _changed(service, host, _level(host, "LevelAdded", body, key))
 
 
 @router.post(
@@ -105,7 +107,7 @@ async def add_level(name: Name, body: schemas.NewLevel, service: Served, key: Ke
 async def retire_level(name: Name, body: schemas.Level, service: Served, key: Key = None) -> Response:
     """Choose a level no more; rewards of decisions that have it are still taken."""
     host = await service.host(name)
-    return await _changed(service, host, host.level("LevelRetired", body.given(), key))
+    return await _changed(service, host, _level(host, "LevelRetired", body, key))
 
 
 @router.post(
@@ -118,7 +120,7 @@ async def retire_level(name: Name, body: schemas.Level, service: Served, key: Ke
 async def restore_level(name: Name, body: schemas.Level, service: Served, key: Key = None) -> Response:
     """Choose a retired level again, with all that was learned of it."""
     host = await service.host(name)
-    return await _changed(service, host, host.level("LevelRestored", body.given(), key))
+    return await _changed(service, host, _level(host, "LevelRestored", body, key))
 
 
 @router.post(
@@ -128,10 +130,10 @@ async def restore_level(name: Name, body: schemas.Level, service: Served, key: K
     responses=_ONE,
     dependencies=[Depends(require("add_rule"))],
 )
-async def add_rule(name: Name, body: schemas.Rule, service: Served, key: Key = None) -> Response:
+async def add_rule(name: Name, body: schemas.RuleBody, service: Served, key: Key = None) -> Response:
     """Make a rule. One that leaves nothing to choose in some context is refused."""
     host = await service.host(name)
-    return await _changed(service, host, host.rule(_rule(body), add=True, key=key))
+    return await _changed(service, host, _changed_rule(host, body, key, add=True))
 
 
 @router.post(
@@ -141,19 +143,28 @@ async def add_rule(name: Name, body: schemas.Rule, service: Served, key: Key = N
     responses=_ONE,
     dependencies=[Depends(require("remove_rule"))],
 )
-async def remove_rule(name: Name, body: schemas.Rule, service: Served, key: Key = None) -> Response:
+async def remove_rule(name: Name, body: schemas.RuleBody, service: Served, key: Key = None) -> Response:
     """Take back a rule, given as the bandit lists it."""
     host = await service.host(name)
-    return await _changed(service, host, host.rule(_rule(body), add=False, key=key))
+    return await _changed(service, host, _changed_rule(host, body, key, add=False))
 
 
-def _rule(body: schemas.Rule) -> dict[str, object]:
+def _level(host: Host, what: str, body: schemas.Body, key: str | None) -> Order:
+    return orders.level(host, what, body.given(), key, marked(what, body, key))
+
+
+def _changed_rule(host: Host, body: schemas.RuleBody, key: str | None, *, add: bool) -> Order:
+    mark = marked("add_rule" if add else "remove_rule", body, key)
+    return orders.rule(host, _rule(body), add=add, key=key, fingerprint=mark)
+
+
+def _rule(body: schemas.RuleBody) -> dict[str, object]:
     given = {what: labels for what, labels in body.given().items() if labels is not None}
     if len(given) != 1:
         raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
     return given
 
 
-async def _changed(service: Serving, host: Hosted, order: Order) -> Response:
+async def _changed(service: Serving, host: Host, order: Order) -> Response:
     await service.write(order)
     return reply(host.detail())

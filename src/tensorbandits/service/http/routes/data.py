@@ -1,10 +1,9 @@
-"""Routes that look, and that move data in and out."""
+"""Routes that show what a bandit believes and what happened, and that import and export logs."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -12,20 +11,23 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit import warm_start
-from tensorbandits.service.engine.hosted import Hosted
-from tensorbandits.service.engine.making import named
-from tensorbandits.service.http import export, schemas
+from tensorbandits.bandit.commands import Import
+from tensorbandits.bandit.settings import named
+from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.host import Host
+from tensorbandits.service.http import export, imports, schemas
+from tensorbandits.service.http.bodies import BodyRoute
 from tensorbandits.service.http.errors import COMMON, responses
 from tensorbandits.service.http.routes.decisions import Name
 from tensorbandits.service.http.security import require
 from tensorbandits.service.http.serving import Key, Served, Serving, reply
-from tensorbandits.service.page.views import Hosted as Looked
+from tensorbandits.service.page.views import Looked
 from tensorbandits.service.page.views import view as make_view
 from tensorbandits.service.page.views.parts import plain
 from tensorbandits.space.labels import Label
 from tensorbandits.store import Event
 
-router = APIRouter(prefix="/v1/bandits/{name}", tags=["looking"])
+router = APIRouter(prefix="/v1/bandits/{name}", tags=["looking"], route_class=BodyRoute)
 
 _KNOWN = COMMON | responses("unknown_bandit")
 _MOST = 1_000  # events at once
@@ -47,7 +49,7 @@ _LOG = {
 @router.post(
     "/explain",
     name="explain",
-    response_model=schemas.Beliefs,
+    response_model=schemas.BeliefsAnswer,
     responses=_KNOWN,
     dependencies=[Depends(require("explain"))],
 )
@@ -57,9 +59,10 @@ async def explain(name: Name, body: schemas.Explain, service: Served) -> Respons
     return reply(await run_in_threadpool(_explained, host, body))
 
 
-def _explained(host: Hosted, body: schemas.Explain) -> dict[str, Any]:
+def _explained(host: Host, body: schemas.Explain) -> dict[str, Any]:
     context = None if body.context is None else named(body.given().get("context"))
-    found = host.replica.explain(context, level=body.level, arms=body.arms)
+    levels = host.core.space.given(context) if context else None
+    found = host.core.explain(levels, level=body.level, arms=body.arms)
     tables = {"effects": found.effects, "interactions": found.shares, "alike": found.alike, "arms": found.arms}
     rows = {name: plain(_rows(table)) for name, table in tables.items()}
     return {"words": repr(found), "scale": found.scale, **rows}
@@ -74,14 +77,14 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 @router.post(
     "/diagnose",
     name="diagnose",
-    response_model=schemas.Diagnosis,
+    response_model=schemas.DiagnosisAnswer,
     responses=_KNOWN,
     dependencies=[Depends(require("diagnose"))],
 )
 async def diagnose(name: Name, service: Served) -> Response:
     """Say which structure the rewards speak for, and which levels have moved. It takes some seconds."""
     host = await service.host(name)
-    found = await run_in_threadpool(host.replica.diagnose)
+    found = await run_in_threadpool(host.core.diagnose)
     moved = [{part: getattr(one, part) for part in ("mode", "label", "ago", "before", "after")} for one in found.moved]
     return reply(plain({"words": found.words, "structure": repr(found.structure), "moved": moved}))
 
@@ -89,7 +92,7 @@ async def diagnose(name: Name, service: Served) -> Response:
 @router.get(
     "/history",
     name="history",
-    response_model=schemas.History,
+    response_model=schemas.HistoryAnswer,
     responses=_KNOWN,
     dependencies=[Depends(require("history"))],
 )
@@ -98,7 +101,7 @@ async def history(
 ) -> Response:
     """Return decisions and rewards over time, in at most 100 blocks of equally many decisions, the holdout's apart."""
     host = await service.host(name)
-    return reply({"history": plain(_rows(await run_in_threadpool(host.replica.history, mode)))})
+    return reply({"history": plain(_rows(await run_in_threadpool(host.core.history, mode)))})
 
 
 @router.get(
@@ -121,7 +124,7 @@ async def list_events(
     def read() -> list[Event]:
         if newest:
             return service.store.tail(host.id, limit)
-        return list(service.store.events(host.id, after=max(after, service.store.base(host.id)), limit=limit))
+        return list(service.store.events(host.id, max(after, service.store.base(host.id)), limit=limit, verify=False))
 
     events = await run_in_threadpool(read)
     return reply({"events": [_shown(event) for event in events]})
@@ -172,19 +175,28 @@ async def import_log(
 ) -> Response:
     """Learn the rewards of a log, a Parquet or CSV file in the body; all of them, or none."""
     host = await service.host(name)
-    content = await request.body()
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
+    space, rows = host.core.space, service.settings.import_rows
+    named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
+    texts = [
+        named_as.get(mode, mode) for mode, labels in zip(space.modes, space.levels, strict=True) if _has_text(labels)
+    ]
+    wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
 
-    def read() -> warm_start.Past:
-        levels = zip(host.replica.space.modes, host.replica.space.levels, strict=True)
-        texts = [mapped.get(mode, mode) for mode, labels in levels if any(isinstance(label, str) for label in labels)]
-        frame = _frame(content, texts)
-        return warm_start.past_of_log(host.replica.space, frame, reward, trials, mapped, constant, missing)
+    def read(upload: imports.Upload) -> warm_start.Past:
+        with imports.table(upload, wanted, texts, rows) as frame:
+            return warm_start.past_of_log(space, frame, reward, trials, mapped, constant, missing)
 
-    past = await run_in_threadpool(read)
-    how = {"fixed": constant, "unknown": unknown, "weight": weight}
-    digest = hashlib.sha256(repr((reward, trials, columns, fixed, unknown, missing, weight)).encode() + content)
-    return reply(await service.write(host.import_log(past, how, digest.hexdigest(), key)))
+    asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
+    async with imports.received(request, asked) as upload, request.app.state.importing:  # one after the other
+        past = await run_in_threadpool(read, upload)
+    command = Import(past, constant, unknown, weight)
+    order = await run_in_threadpool(orders.import_log, host, command, upload.digest, key)
+    return reply(await service.write(order))
+
+
+def _has_text(labels: Sequence[Label]) -> bool:
+    return any(isinstance(label, str) for label in labels)
 
 
 def _mapping(text: str | None, what: str) -> dict[str, Any]:
@@ -207,24 +219,6 @@ def _labels(found: dict[str, Any]) -> dict[str, Label]:
         ) from None
 
 
-def _frame(content: bytes, texts: list[str]) -> Any:
-    """The table of a file; of a CSV file these columns are text, as written, and others what they look like."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-    import pyarrow.parquet as pq
-
-    if not content:
-        raise ValueError("the body is empty; send a Parquet file, or a CSV file with the names of its columns on top")
-    try:
-        if content[:4] == b"PAR1":
-            return pq.read_table(io.BytesIO(content))
-        kinds = pc.ConvertOptions(column_types={name.split(":")[0]: pa.string() for name in texts if ":" not in name})
-        return pc.read_csv(io.BytesIO(content), convert_options=kinds)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        words = " ".join(str(error).split())[:200]
-        raise ValueError(f"the body is neither a Parquet nor a CSV file that can be read ({words})") from None
-
-
 @router.post(
     "/fold",
     name="fold",
@@ -235,7 +229,7 @@ def _frame(content: bytes, texts: list[str]) -> Any:
 async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     """Remove old events, after what they say was added up for good. Export them first: they cannot be brought back."""
     host = await service.host(name)
-    count, base = await run_in_threadpool(service.hosts.fold, host, body.before)
+    count, base = await run_in_threadpool(service.engine.fold, host, body.before)
     return reply({"folded": count, "base": base})
 
 
@@ -258,14 +252,16 @@ async def view(name: Name, what: str, request: Request, service: Served) -> Resp
     return Response(await service.looked(look), media_type="application/json")
 
 
-def _looked(service: Serving, host: Hosted) -> Looked:
-    replica = host.replica
+def _looked(service: Serving, host: Host) -> Looked:
+    core = host.core
+    state = core.state
     return Looked(
-        replica,
-        replica.settings,
-        replica.apprentice if replica.apprentice.count or replica.settings.get("apprentice") else None,
+        core,
+        state.settings,
+        state.apprentice if state.apprentice.count or state.settings.get("apprentice") else None,
         tail=lambda count: [_shown(event) for event in service.store.tail(host.id, count)],
-        lags=lambda: list(replica.lags),
-        oldest=replica.oldest,
+        lags=lambda: list(state.lags),
+        oldest=host.oldest,
         health=lambda: service.health(host),
+        now=service.engine.clock.now,
     )

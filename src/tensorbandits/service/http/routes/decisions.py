@@ -10,16 +10,18 @@ from fastapi import APIRouter, Depends, Path, Response
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
-from tensorbandits.service.engine.hosted import Hosted, asked, became, told
-from tensorbandits.service.engine.making import labels_of, named
+from tensorbandits.bandit.settings import labels_of, named
+from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.host import Host, became
 from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
+from tensorbandits.service.http.bodies import BodyRoute
 from tensorbandits.service.http.errors import COMMON, explain, responses
 from tensorbandits.service.http.security import require
-from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply
 from tensorbandits.space.labels import written
 
-router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"])
+router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"], route_class=BodyRoute)
 
 _ONE = COMMON | responses("unknown_bandit", "key_reused")
 _DECISION = COMMON | responses(
@@ -36,9 +38,9 @@ Name = Annotated[str, Path(description="The name of the bandit.", examples=["off
     responses=_ONE | responses("closed_decision"),
     dependencies=[Depends(require("ask"))],
 )
-async def ask(name: Name, body: schemas.Ask, service: Served, key: Key = None) -> Response:
+async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
-    return reply(await service.decided(await service.host(name), asked(body.given()), key))
+    return reply(await service.ask(await service.host(name), body, key))
 
 
 @router.post(
@@ -48,13 +50,11 @@ async def ask(name: Name, body: schemas.Ask, service: Served, key: Key = None) -
     responses=_ONE | responses("closed_decision"),
     dependencies=[Depends(require("ask_many"))],
 )
-async def ask_many(name: Name, body: schemas.AskMany, service: Served, key: Key = None) -> Response:
+async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: Key = None) -> Response:
     """Decide several times at once; all requests are checked before the first decision is made."""
     host = await service.host(name)
-    requests = [asked(one.given()) for one in body.requests]
-    orders = await service.drawn(host, lambda: [host.ask(one, _part(key, at)) for at, one in enumerate(requests)])
-    made = (service.decided(host, one, _part(key, at), orders[at]) for at, one in enumerate(requests))
-    return reply({"decisions": await _all(made)})
+    made = await service.made(host, lambda: [asked(host, one, _part(key, at)) for at, one in enumerate(body.requests)])
+    return reply({"decisions": await _all(service.write(order) for order in made)})
 
 
 @router.post(
@@ -64,10 +64,9 @@ async def ask_many(name: Name, body: schemas.AskMany, service: Served, key: Key 
     responses=_DECISION,
     dependencies=[Depends(require("tell"))],
 )
-async def tell(name: Name, body: schemas.Tell, service: Served, key: Key = None) -> Response:
+async def tell(name: Name, body: schemas.TellBody, service: Served, key: Key = None) -> Response:
     """Tell the reward of a decision, once; the same again changes nothing. Or that of an arm, without a decision."""
-    host = await service.host(name)
-    return reply(await service.write(host.tell(told(body.given()), key)))
+    return reply(await service.tell(await service.host(name), body, key))
 
 
 @router.post(
@@ -77,13 +76,13 @@ async def tell(name: Name, body: schemas.Tell, service: Served, key: Key = None)
     responses=_ONE,
     dependencies=[Depends(require("tell_many"))],
 )
-async def tell_many(name: Name, body: schemas.TellMany, service: Served, key: Key = None) -> Response:
+async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key: Key = None) -> Response:
     """Tell several rewards; each is taken or refused by itself."""
     host = await service.host(name)
 
-    async def one(at: int, reward: schemas.Tell) -> Any:
+    async def one(at: int, reward: schemas.TellBody) -> Any:
         try:
-            return await service.write(host.tell(told(reward.given()), _part(key, at)))
+            return await service.tell(host, reward, _part(key, at))
         except Exception as error:
             problem = explain(error)
             if problem.status >= 500:
@@ -107,7 +106,7 @@ async def tell_many(name: Name, body: schemas.TellMany, service: Served, key: Ke
 async def activate(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was shown: its window begins now."""
     host = await service.host(name)
-    return reply(await service.write(host.activate(body.id, key)))
+    return reply(await service.write(orders.activate(host, body.id, key, marked("activate", body, key))))
 
 
 @router.post(
@@ -120,7 +119,7 @@ async def activate(name: Name, body: schemas.Which, service: Served, key: Key = 
 async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was not carried out: it takes no reward."""
     host = await service.host(name)
-    return reply(await service.write(host.cancel(body.id, key)))
+    return reply(await service.write(orders.cancel(host, body.id, key, marked("cancel", body, key))))
 
 
 @router.get(
@@ -138,14 +137,14 @@ async def get_decision(
     return reply(await run_in_threadpool(_known, service, host, id))
 
 
-def _known(service: Serving, host: Hosted, number: str) -> dict[str, Any]:
+def _known(service: Serving, host: Host, number: str) -> dict[str, Any]:
     events = service.store.of_decisions(host.id, [number]).get(number, [])
     if not events or events[0].kind != "Decided":
-        host.status(number, changed=False)  # says why not
+        host.status(number)  # says why not
         raise ExpiredDecisionError(f"decision {number!r} was made long ago, and its events were folded")
     decision = host.decision(events[0])
     try:
-        state = host.status(number, changed=False)
+        state = host.status(number)
     except (UnknownDecisionError, ExpiredDecisionError):
         state = {"id": number, **became(events), "changed": False}
     return {**state, **{part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}}
@@ -163,8 +162,10 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     host = await service.host(name)
     given = body.given()
     allowed = {mode: labels_of(some) for mode, some in given["allowed"].items()} if given.get("allowed") else None
-    arm = await run_in_threadpool(host.replica.best, named(given.get("context")), allowed=allowed)
-    return reply({"arm": {mode: written(label) for mode, label in arm.items()}})
+    request, space = host.request(named(given.get("context")), allowed), host.core.space
+    labels = space.labels(await run_in_threadpool(host.core.best, request))
+    free = [mode for at, mode in enumerate(space.modes) if at not in space.context]
+    return reply({"arm": {mode: written(labels[mode]) for mode in free}})
 
 
 async def _all(made: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

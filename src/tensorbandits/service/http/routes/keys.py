@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from tensorbandits.service.http.bodies import BodyRoute
 from tensorbandits.service.http.errors import COMMON, responses
 from tensorbandits.service.http.schemas import Name
 from tensorbandits.service.http.security import Grant, Keys, require
 from tensorbandits.store.events import KeyRow
 
-router = APIRouter(prefix="/v1", tags=["keys"])
+router = APIRouter(prefix="/v1", tags=["keys"], route_class=BodyRoute)
 
 _SHOWN: dict[str, Any] = {"id": "7m3k9x2q4a", "name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}
 _ROW: dict[str, Any] = {**_SHOWN, "created": 1767225600.0, "revoked": None}

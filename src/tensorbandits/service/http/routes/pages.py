@@ -1,4 +1,4 @@
-"""The page and its files: whole in memory, compressed once, with headers that let it load nothing from elsewhere."""
+"""Routes of the web page and its files: kept in memory, compressed once, and allowed to load nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -77,10 +77,12 @@ class Card {
   /** What the list says. */
   show(one) {
     const modes = Object.entries(one.modes).map(([mode, levels]) => `${f.count(levels)} ${mode}`);
-    fill(this.kind, modes.join(" × "));
-    fill(this.decisions, f.brief(one.decisions));
-    fill(this.waiting, f.brief(one.waiting));
-    this.badge.hidden = !one.apprentice;
+    fill(this.kind, one.quarantined ?? modes.join(" × "));
+    fill(this.decisions, one.quarantined ? "–" : f.brief(one.decisions));
+    fill(this.waiting, one.quarantined ? "–" : f.brief(one.waiting));
+    if (one.quarantined) fill(this.reward, "–");
+    this.badge.hidden = !one.apprentice && !one.quarantined;
+    fill(this.badge, one.quarantined ? "quarantined" : "apprentice");
   }
 
   /** What only the bandit itself says. */

@@ -10,22 +10,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.bandit import Bandit
+from tensorbandits.bandit.apprentice import Apprentice
+from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import nearest
-from tensorbandits.service.engine.apprentice import Apprentice
 from tensorbandits.service.page.views import believed, kept, past
 from tensorbandits.service.page.views.looks import Looks
 from tensorbandits.service.page.views.parts import Params, plain
 
-__all__ = ["VIEWS", "Hosted", "Looks", "view"]
+__all__ = ["VIEWS", "Looked", "Looks", "view"]
 
 _TAIL, _MOST_EVENTS, _EARLIER = 50, 500, 8
 _OLDEST = 20  # open decisions that are listed
 _ARMS, _MOST_ARMS = 15, 100
 
 
-class Hosted(NamedTuple):
+class Looked(NamedTuple):
     """What is looked at: a bandit, and what the process that serves it knows besides.
 
     Parameters
@@ -41,7 +41,7 @@ class Hosted(NamedTuple):
     now : returns the time in seconds.
     """
 
-    bandit: Bandit
+    bandit: Core
     settings: Mapping[str, Any] = {}
     apprentice: Apprentice | None = None
     tail: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()
@@ -51,13 +51,13 @@ class Hosted(NamedTuple):
     now: Callable[[], float] = time.time
 
 
-def view(hosted: Hosted, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
+def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a view, ready for JSON. Modes are given by name, levels by their index."""
     if what not in VIEWS:
         hint = nearest(what, list(VIEWS)) or "name one of them"
         raise ValueError(f"{what!r} is no view; the views are {list(VIEWS)}: {hint}")
     given = Params(params or {})
-    make = VIEWS[what](hosted, given)
+    make = VIEWS[what](looked, given)
     given.done()
     found: dict[str, Any] = plain(make())
     return found
@@ -68,77 +68,77 @@ def view(hosted: Hosted, what: str, params: Mapping[str, str] | None = None) -> 
 Make = Callable[[], dict[str, Any]]
 
 
-def _wait(hosted: Hosted) -> past.Wait:
-    window = Span.of(hosted.settings.get("window"), "window")
-    return past.Wait(window, hosted.settings.get("default"), hosted.now())
+def _wait(looked: Looked) -> past.Wait:
+    window = Span.of(looked.settings.get("window"), "window")
+    return past.Wait(window, looked.settings.get("default"), looked.now())
 
 
-def _space(hosted: Hosted, params: Params) -> Make:
-    return lambda: kept.space(hosted.bandit, hosted.settings)
+def _space(looked: Looked, params: Params) -> Make:
+    return lambda: kept.space(looked.bandit, looked.settings)
 
 
-def _overview(hosted: Hosted, params: Params) -> Make:
+def _overview(looked: Looked, params: Params) -> Make:
     def make() -> dict[str, Any]:
-        last = next(iter(kept.events(hosted.bandit, hosted.tail(1), 1)["events"]), None)
-        on = bool(hosted.settings.get("apprentice"))
-        return past.overview(hosted.bandit, _wait(hosted), lags=hosted.lags(), last=last) | {"apprentice": on}
+        last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
+        on = bool(looked.settings.get("apprentice"))
+        return past.overview(looked.bandit, _wait(looked), lags=looked.lags(), last=last) | {"apprentice": on}
 
     return make
 
 
-def _reward(hosted: Hosted, params: Params) -> Make:
-    on = bool(hosted.settings.get("apprentice"))
-    return lambda: past.reward(hosted.bandit, _wait(hosted)) | {"apprentice": on}
+def _reward(looked: Looked, params: Params) -> Make:
+    on = bool(looked.settings.get("apprentice"))
+    return lambda: past.reward(looked.bandit, _wait(looked)) | {"apprentice": on}
 
 
-def _traffic(hosted: Hosted, params: Params) -> Make:
+def _traffic(looked: Looked, params: Params) -> Make:
     mode = params.word("mode")
-    return lambda: past.traffic(hosted.bandit, mode)
+    return lambda: past.traffic(looked.bandit, mode)
 
 
-def _heat(hosted: Hosted, params: Params) -> Make:
+def _heat(looked: Looked, params: Params) -> Make:
     rows, columns = params.word("rows"), params.word("columns")
-    fixed, level = params.levels("fixed", hosted.bandit.space), params.probability("level", 0.9)
-    return lambda: believed.heat(hosted.bandit, rows, columns, fixed, level)
+    fixed, level = params.levels("fixed", looked.bandit.space), params.probability("level", 0.9)
+    return lambda: believed.heat(looked.bandit, rows, columns, fixed, level)
 
 
-def _effects(hosted: Hosted, params: Params) -> Make:
+def _effects(looked: Looked, params: Params) -> Make:
     level = params.probability("level", 0.9)
-    return lambda: believed.effects(hosted.bandit, level)
+    return lambda: believed.effects(looked.bandit, level)
 
 
-def _arms(hosted: Hosted, params: Params) -> Make:
-    context, level = params.levels("context", hosted.bandit.space), params.probability("level", 0.9)
+def _arms(looked: Looked, params: Params) -> Make:
+    context, level = params.levels("context", looked.bandit.space), params.probability("level", 0.9)
     count = params.count("count", _ARMS, _MOST_ARMS)
-    return lambda: believed.arms(hosted.bandit, context, count, level)
+    return lambda: believed.arms(looked.bandit, context, count, level)
 
 
-def _decisions(hosted: Hosted, params: Params) -> Make:
+def _decisions(looked: Looked, params: Params) -> Make:
     count = params.count("count", _OLDEST, _MOST_EVENTS)
-    window = hosted.settings.get("window")
-    return lambda: kept.decisions(hosted.bandit, hosted.oldest(count), hosted.lags(), hosted.now(), window)
+    window = looked.settings.get("window")
+    return lambda: kept.decisions(looked.bandit, looked.oldest(count), looked.lags(), looked.now(), window)
 
 
-def _drift(hosted: Hosted, params: Params) -> Make:
-    return lambda: believed.drift(hosted.bandit)
+def _drift(looked: Looked, params: Params) -> Make:
+    return lambda: believed.drift(looked.bandit)
 
 
-def _apprentice(hosted: Hosted, params: Params) -> Make:
-    on = bool(hosted.settings.get("apprentice"))
-    return lambda: kept.apprentice(hosted.bandit, on, hosted.apprentice)
+def _apprentice(looked: Looked, params: Params) -> Make:
+    on = bool(looked.settings.get("apprentice"))
+    return lambda: kept.apprentice(looked.bandit, on, looked.apprentice)
 
 
-def _events(hosted: Hosted, params: Params) -> Make:
+def _events(looked: Looked, params: Params) -> Make:
     count = params.count("count", _TAIL, _MOST_EVENTS)
-    looked = max(count, min(_EARLIER * count, _MOST_EVENTS))  # to find the decisions that rewards are of
-    return lambda: kept.events(hosted.bandit, hosted.tail(looked), count)
+    earlier = max(count, min(_EARLIER * count, _MOST_EVENTS))  # to find the decisions that rewards are of
+    return lambda: kept.events(looked.bandit, looked.tail(earlier), count)
 
 
-def _health(hosted: Hosted, params: Params) -> Make:
-    return lambda: kept.health(hosted.health())
+def _health(looked: Looked, params: Params) -> Make:
+    return lambda: kept.health(looked.health())
 
 
-VIEWS: dict[str, Callable[[Hosted, Params], Make]] = {
+VIEWS: dict[str, Callable[[Looked, Params], Make]] = {
     "space": _space,
     "overview": _overview,
     "reward": _reward,

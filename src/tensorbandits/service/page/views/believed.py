@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.bandit import beliefs
-from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.bandit.beliefs import Beliefs
+from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import FEWEST
-from tensorbandits.policies.approximate import ApproximateThompsonSampling, ModelSampling
+from tensorbandits.policies.approximate import ModelSampling, as_modelling
 from tensorbandits.service.page.views.parts import MOST, Floats, retired, text, texts
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
@@ -27,18 +26,25 @@ _MOST_CELLS = 250_000  # that a heat map looks at; more take long, and much memo
 
 
 def heat(
-    bandit: Bandit, rows: str | None, columns: str | None, fixed: Mapping[str, Label], level: float
+    bandit: Core, rows: str | None, columns: str | None, fixed: Mapping[str, Label], level: float
 ) -> dict[str, Any]:
     """Return estimates and widths of their intervals for all levels of two modes.
 
     Other modes are at ``fixed`` labels, or else averaged over. What may not be chosen is null. Of more than 40 levels
     of a mode those with the highest estimates are shown.
     """
-    space, kind = copy.deepcopy(bandit.space), getattr(bandit.policy, "reward", None)
+    with bandit.known() as (space, _):
+        return _heat(bandit, space, rows, columns, fixed, level)
+
+
+def _heat(
+    bandit: Core, space: Space, rows: str | None, columns: str | None, fixed: Mapping[str, Label], level: float
+) -> dict[str, Any]:
+    kind = getattr(bandit.policy, "reward", None)
     if len(space.modes) < 2:
         return {"kind": kind, "why": "There is only one mode, and a heat map needs two: see main effects instead."}
     modes = None if rows is None and columns is None else _two(space, rows, columns)
-    wide = level if isinstance(bandit.policy, ApproximateThompsonSampling) else None
+    wide = level if bandit.policy.traits.samples else None
     first = sorted(range(len(space.modes)), key=lambda mode: mode in space.context)  # those that are decided
     shown = first[:2] if modes is None else [space.position(mode) for mode in modes]
     if (count := math.prod(space.shape[mode] for mode in shown)) > _MOST_CELLS:
@@ -61,17 +67,16 @@ def heat(
     }
 
 
-def effects(bandit: Bandit, level: float) -> dict[str, Any]:
+def effects(bandit: Core, level: float) -> dict[str, Any]:
     """Return the mean reward of every level with typical partners, and what modes have alone and together.
 
     ``effect`` is on the scale that is named; ``own`` is the share of what is believed of a level that comes from its
     own rewards. Of more than 40 levels the best and the worst 20 are shown.
     """
-    policy = bandit.policy
-    if not isinstance(policy, ModelSampling):
-        return {"why": f"{type(policy).__name__} believes in no tensor that could be explained."}
-    with policy.still():
-        space = copy.deepcopy(bandit.space)
+    policy = as_modelling(bandit.policy)
+    if policy is None:
+        return {"why": f"{type(bandit.policy).__name__} believes in no tensor that could be explained."}
+    with bandit.known() as (space, _):
         found, ledger = beliefs.believed(space, policy, None, 1, level), policy.copy_ledger()
     shares = [(part, found.explanation.shares[part]) for part in found.parts()]
     return {
@@ -87,14 +92,21 @@ def effects(bandit: Bandit, level: float) -> dict[str, Any]:
     }
 
 
-def arms(bandit: Bandit, context: Mapping[str, Label], count: int, level: float) -> dict[str, Any]:
+def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -> dict[str, Any]:
     """Return the best allowed arms in a context, with the intervals of their mean rewards, and rewards so far.
 
     Context modes that are not given are at their first label that is not retired.
     """
-    policy, space = bandit.policy, copy.deepcopy(bandit.space)
-    if not isinstance(policy, ModelSampling):
-        return {"why": f"{type(policy).__name__} knows no intervals of mean rewards."}
+    policy = as_modelling(bandit.policy)
+    if policy is None:
+        return {"why": f"{type(bandit.policy).__name__} knows no intervals of mean rewards."}
+    with bandit.known() as (space, _):
+        return _arms(policy, space, context, count, level)
+
+
+def _arms(
+    policy: ModelSampling, space: Space, context: Mapping[str, Label], count: int, level: float
+) -> dict[str, Any]:
     given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
     query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
     decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
@@ -118,7 +130,7 @@ def arms(bandit: Bandit, context: Mapping[str, Label], count: int, level: float)
     }
 
 
-def drift(bandit: Bandit) -> dict[str, Any]:
+def drift(bandit: Core) -> dict[str, Any]:
     """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
     if bandit.policy.ledger.rounds < FEWEST:
         return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}

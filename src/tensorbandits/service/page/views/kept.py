@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorbandits.bandit.bandit import Bandit
-from tensorbandits.service.engine.apprentice import Apprentice, Estimate
+from tensorbandits.bandit.apprentice import Apprentice, Estimate
+from tensorbandits.bandit.core import Core
 from tensorbandits.service.page.views.parts import retired, text
 from tensorbandits.service.page.views.past import lag
 from tensorbandits.space import Space
@@ -20,7 +20,7 @@ _EDGES = (  # of the bars of lags, in seconds
 _LABELS = 4  # labels of a mode that a rule lists
 
 
-def space(bandit: Bandit, settings: Mapping[str, Any]) -> dict[str, Any]:
+def space(bandit: Core, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the modes in order, with their levels by index, the rules in words, and how the bandit is set.
 
     ``example`` is a context as a request gives it.
@@ -45,7 +45,7 @@ def space(bandit: Bandit, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def events(bandit: Bandit, tail: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+def events(bandit: Core, tail: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
     """Return the newest events of a tail, so many, with the labels of their cells, or of decisions that it has."""
     cells = {one.get("decision"): one["body"]["cell"] for one in tail if one["kind"] == "Decided"}
     found = [_event(bandit.space, one, cells.get(one.get("decision"))) for one in tail[:count]]
@@ -53,7 +53,7 @@ def events(bandit: Bandit, tail: Sequence[Mapping[str, Any]], count: int) -> dic
 
 
 def decisions(
-    bandit: Bandit, waiting: Sequence[Mapping[str, Any]], lags: Sequence[float], now: float, window: Any
+    bandit: Core, waiting: Sequence[Mapping[str, Any]], lags: Sequence[float], now: float, window: Any
 ) -> dict[str, Any]:
     """Return how many decisions wait, those that wait longest (``id``, ``time``, ``cell``), and the lags of rewards.
 
@@ -82,7 +82,7 @@ def decisions(
     }
 
 
-def apprentice(bandit: Bandit, on: bool, sums: Apprentice | None) -> dict[str, Any]:
+def apprentice(bandit: Core, on: bool, sums: Apprentice | None) -> dict[str, Any]:
     """Return what the bandit would have earned, what the caller's rule did, and the difference, with 95 % intervals.
 
     ``verdict`` is better, worse, or open while the interval of the difference has both signs.

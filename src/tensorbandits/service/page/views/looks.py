@@ -38,6 +38,10 @@ class Looks:
         self._clock, self._lock = clock, threading.Lock()
         self._answers: dict[Any, _Answer] = {}
 
+    def __len__(self) -> int:
+        """Return how many answers are kept."""
+        return len(self._answers)
+
     def get(self, key: Any, what: str, make: Callable[[], Mapping[str, Any]]) -> bytes:
         """Return the JSON of a view, as it was made not long ago, or made now."""
         with self._lock:

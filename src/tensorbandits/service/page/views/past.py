@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.bandit.bandit import Bandit
+from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.spans import Span
 from tensorbandits.bandit.timeline import SIDES, Timeline
 from tensorbandits.service.page.views.parts import Floats, bounds, texts
@@ -42,7 +42,7 @@ class Wait(NamedTuple):
 
 
 def overview(
-    bandit: Bandit, wait: Wait, *, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
+    bandit: Core, wait: Wait, *, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the numbers that are seen first.
 
@@ -82,7 +82,7 @@ def lag(lags: Sequence[float]) -> dict[str, Any] | None:
     return {"count": len(lags), **{f"p{100 * q:.0f}": one for q, one in zip(_QUANTILES, found.tolist(), strict=True)}}
 
 
-def reward(bandit: Bandit, wait: Wait) -> dict[str, Any]:
+def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
     """Return mean rewards over time with 95 % intervals, the holdout's apart, and what lies between them.
 
     Each side has points of its own, of about 100 rewards at least; ``uplift`` has those of the holdout, with the
@@ -110,7 +110,7 @@ def reward(bandit: Bandit, wait: Wait) -> dict[str, Any]:
     return found
 
 
-def traffic(bandit: Bandit, mode: str | None = None) -> dict[str, Any]:
+def traffic(bandit: Core, mode: str | None = None) -> dict[str, Any]:
     """Return the share of decisions that each level of a mode had over time, but for the holdout.
 
     The most frequent levels come by name, and all others together. By default it is the first mode that is decided.
@@ -144,7 +144,7 @@ def traffic(bandit: Bandit, mode: str | None = None) -> dict[str, Any]:
     }
 
 
-def _kind(bandit: Bandit) -> str | None:
+def _kind(bandit: Core) -> str | None:
     kind: str | None = getattr(bandit.policy, "reward", None)
     return kind
 

@@ -1,0 +1,1 @@
+"""The decision service under load, under kills, under attack and under made-up requests."""

@@ -1,0 +1,170 @@
+"""What can be asked of a bandit, as values: each is checked at the edge once, and then planned as events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.warm_start import Past
+from tensorbandits.base.checks import Cell
+from tensorbandits.space.labels import Label
+
+
+class Ask(NamedTuple):
+    """A request for a decision, in levels: the context's, and those that may be chosen, by position of the mode.
+
+    ``played`` is the cell that a caller's own rule plays, if the bandit is an apprentice, with its ``propensity``.
+    """
+
+    levels: Cell = ()
+    chosen: tuple[tuple[int, Cell], ...] = ()
+    id: str | None = None
+    active: bool = True
+    played: Cell | None = None
+    propensity: float | None = None
+
+
+class Drawn(NamedTuple):
+    """What was drawn for a request: the cell, its probability if that is known, by what, and the policy's note.
+
+    ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done.
+    """
+
+    cell: Cell
+    propensity: float | None
+    by: str
+    note: Any = None
+    version: Any = None
+    would: Shadow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Enter a decision that was drawn, under an id."""
+
+    drawn: Drawn
+    id: str
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell the reward of a decision, replace it (``amend``), or add to it."""
+
+    id: Any
+    reward: Any
+    amend: bool = False
+    add: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TellCell:
+    """Tell the reward of a cell without a decision; with ``trials``, so many of which ``reward`` succeeded."""
+
+    cell: Cell
+    reward: Any
+    trials: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Say that a decision was shown."""
+
+    id: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Say that a decision was not carried out."""
+
+    id: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Close decisions whose window has ended, and those that are too many; at most so many at once."""
+
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddLevel:
+    """Give a mode another level, which may start like another one."""
+
+    mode: Any
+    label: Label
+    like: Label | None = None
+    rewards: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetireLevel:
+    """Choose a level no more."""
+
+    mode: Any
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreLevel:
+    """Choose a retired level again."""
+
+    mode: Any
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRule:
+    """Make a rule (``{"forbid": {...}}`` or ``{"allow": {...}}``), or take it back."""
+
+    rule: Mapping[str, Any]
+    add: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings:
+    """Change shares, windows, or whether the bandit is an apprentice."""
+
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Tell the rewards of a log from elsewhere, which was read already."""
+
+    past: Past
+    fixed: Any = None
+    unknown: Any = "error"
+    weight: float = 1.0
+
+    def how(self) -> dict[str, Any]:
+        """Return how it is to be told."""
+        return {"fixed": self.fixed, "unknown": self.unknown, "weight": self.weight}
+
+
+Command = (
+    Decide
+    | Tell
+    | TellCell
+    | Activate
+    | Cancel
+    | Expire
+    | AddLevel
+    | RetireLevel
+    | RestoreLevel
+    | ChangeRule
+    | ChangeSettings
+    | Import
+)
+ALONE = (AddLevel, RetireLevel, RestoreLevel, ChangeRule, ChangeSettings, Import)  # after which much is otherwise
+
+
+def chosen(allowed: Mapping[int, Sequence[int]]) -> tuple[tuple[int, Cell], ...]:
+    """Return levels that may be chosen, by mode, in the form that requests have.
+
+    >>> chosen({2: [1, 0], 1: [3]})
+    ((1, (3,)), (2, (1, 0)))
+    """
+    return tuple((mode, tuple(allowed[mode])) for mode in sorted(allowed))

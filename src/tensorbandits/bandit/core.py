@@ -1,0 +1,208 @@
+"""The core of a bandit: its state, its learner, and the snapshot that decisions are drawn from, kept in step.
+
+A :class:`~tensorbandits.Bandit` and a server's host each own one. Two locks, always taken in this order: the learner's,
+by whoever has the policy, which may last; then ``lock``, over the state and the snapshot, for microseconds. Deciding
+takes neither.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tensorbandits.bandit import beliefs
+from tensorbandits.bandit.beliefs import Beliefs
+from tensorbandits.bandit.checkup import Checkup, checkup
+from tensorbandits.bandit.commands import Ask, Command, Import
+from tensorbandits.bandit.draws import Draws
+from tensorbandits.bandit.events import BanditEvent
+from tensorbandits.bandit.history import History
+from tensorbandits.bandit.learner import Learner
+from tensorbandits.bandit.snapshot import Snapshot
+from tensorbandits.bandit.state import Lesson, State, restored
+from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.base.checks import Cell
+from tensorbandits.policies import saving
+from tensorbandits.policies.approximate import as_modelling
+from tensorbandits.policies.base import Policy
+from tensorbandits.space import Space
+from tensorbandits.tensor.allowed import NothingAllowedError
+
+
+class Core:
+    """A state with a learner and a snapshot; ``ring`` is how many posterior draws decisions are drawn from."""
+
+    def __init__(self, state: State, ring: int) -> None:
+        self.state, self.lock = state, threading.RLock()
+        itself = weakref.ref(self)
+        self.learner = Learner(state.policy, ring, lambda draws: _publish(itself, draws))
+        self.snapshot = self._made()
+
+    @property
+    def space(self) -> Space:
+        """The modes, levels and rules."""
+        return self.state.space
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, with what it has learned."""
+        return self.learner.policy
+
+    @property
+    def waiting(self) -> int:
+        """How many decisions wait for a reward or for being shown."""
+        return len(self.state.book)
+
+    # Keeping in step.
+
+    def plan_early(self, command: Command | None, time: float) -> Callable[[], list[BanditEvent]]:
+        """Plan a command that takes long before the lock is taken; return what tells its events if they still hold."""
+        version = self.state.version
+        if not isinstance(command, Import):
+            return list
+        try:
+            events = self.state.plan(command, time)
+        except ValueError:  # which is said when it is planned again
+            events = []
+        return lambda: events if self.state.version == version else []
+
+    def apply(self, events: Sequence[BanditEvent], refused: Callable[[ValueError], None] | None = None) -> None:
+        """Apply events, leave what they teach to the learner, and decide by the new rules if there are any."""
+        with self.lock:
+            lessons: list[Lesson] = []
+            for event in events:
+                lessons += self.state.apply(event)
+            self.learner.leave(lessons, refused)
+            self.sync()
+
+    def sync(self) -> None:
+        """Follow levels, rules and settings, which other hands may have changed too; the lock is held."""
+        if self.snapshot.version != self.state.version:
+            self.learner.leave(self.state.grow())
+            self.snapshot = self._made()
+
+    def current(self) -> Snapshot:
+        """Return the snapshot to decide from, which knows the rules as they are now."""
+        if self.snapshot.version != self.state.version:
+            with self.lock:
+                self.sync()
+            self.learner.take_in()
+        if not self.snapshot.draws and self.learner.draws:  # which another thread is about to publish
+            self.publish(self.learner.draws)
+        return self.snapshot
+
+    def publish(self, draws: Draws) -> None:
+        """Decide from these draws from now on."""
+        with self.lock:
+            self.snapshot = self.snapshot.with_draws(draws)
+
+    def _made(self) -> Snapshot:
+        state, learner = self.state, self.learner
+        apprentice, samples = bool(state.settings.get("apprentice")), learner.sampling is not None
+        return Snapshot(
+            *(state.version, state.space, learner.policy, state.shares, learner.draws),
+            apprentice=apprentice,
+            samples=samples,
+        )
+
+    def go_on_from(self, other: Core) -> None:
+        """Decide from the draws of another core, which knows less of the same log; what it drew is drawn anew."""
+        self.state.changes = other.state.changes + 1
+        self.learner.draws = other.learner.draws
+        with self.lock:
+            self.sync()
+
+    def own_again(self) -> None:
+        """Be of use in a child process, in which no thread of the parent goes on."""
+        self.lock = threading.RLock()
+        self.state.book.ids.renew()
+        self.space.own_again()
+        self.learner.own_again()
+
+    # Looking.
+
+    @contextmanager
+    def known(self) -> Iterator[tuple[Space, Snapshot]]:
+        """Have the policy to oneself; yield a copy of the space and the snapshot, of just the levels that it knows."""
+        with self.learner.still():
+            while True:
+                space, snapshot = self.space.copy(), self.current()
+                self.learner.take_in()
+                if self.policy.shape == space.shape == snapshot.shape:  # else a mode has gained levels just now
+                    break
+            yield space, snapshot
+
+    def best(self, ask: Ask) -> Cell:
+        """Return the allowed cell believed best; explores and changes nothing."""
+        with self.known() as (_, snapshot):
+            try:
+                return self.policy.best(ask.levels, snapshot.query(ask).allowed)
+            except NothingAllowedError:
+                raise ValueError(snapshot.nothing(ask)) from None
+
+    def explain(self, levels: Cell | None, *, level: float, arms: int) -> Beliefs:
+        """Return what is believed, with so many best arms of a context, or of every context."""
+        policy = as_modelling(self.policy)
+        if policy is None:
+            raise ValueError(
+                f"{type(self.policy).__name__} believes in no tensor that could be explained; use 'thompson' or "
+                "'ensemble', whose tell_bandit takes over what was learned here"
+            )
+        with self.known() as (space, snapshot):
+            wanted = beliefs.contexts(space) if levels is None else [levels]
+            queries = None if wanted is None else [snapshot.query(Ask(one)) for one in wanted]
+            return beliefs.believed(space, policy, queries, arms, level)
+
+    def diagnose(self, *, max_rank: int = 3, seed: int = 0) -> Checkup:
+        """Return which structure the rewards speak for, and which levels have moved; it takes some seconds."""
+        with self.learner.still():
+            with self.lock:
+                self.learner.take_in()
+                past, shape = self.state.history.state(), self.state.history.shape
+            ledger = self.policy.copy_ledger()
+        history = History.from_state(past, shape)
+        if shape != ledger.shape:
+            history.grow(ledger.shape)
+        kind = getattr(self.policy, "reward", None)
+        return checkup(self.space, ledger, history, kind, max_rank=max_rank, seed=seed)
+
+    def timeline(self) -> Timeline:
+        """Return a copy of what was decided and earned over time."""
+        with self.lock:
+            return copy.deepcopy(self.state.timeline)
+
+    def history(self, mode: str | None = None) -> Any:
+        """Return decisions and rewards over time as a data frame, by side, and of each level if given a mode."""
+        at = None if mode is None else self.space.position(mode)
+        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+
+    # Saving and making again.
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes everything into plain data, all as it is at one moment; to be called later, and elsewhere.
+
+        It waits for the learner; meanwhile and afterwards others decide and tell.
+        """
+        with self.learner.still():
+            with self.lock:
+                self.learner.take_in()
+                state = self.state.frozen()
+            policy = saving.detached(self.policy.state_dict())
+        ring = self.learner.draws.size
+        return lambda: state() | {"policy": policy, "ring": ring}
+
+
+def restored_core(state: dict[str, Any], time: float, ring: int, code: dict[str, Any]) -> Core:
+    """Return the core that :meth:`Core.frozen` made into plain data; ``code`` are arguments that are no data."""
+    policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
+    return Core(restored(state, policy, time), ring)
+
+
+def _publish(core: weakref.ref[Core], draws: Draws) -> None:
+    """Let a bandit decide from new draws."""
+    if (one := core()) is not None:
+        one.publish(draws)

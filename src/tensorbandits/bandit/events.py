@@ -1,0 +1,277 @@
+"""What can happen to a bandit: one class for each kind of event, with its words in the log.
+
+Events are facts: folding the events of a log, in their order, gives the state of a bandit. To add a kind, write a class
+here and a method of :class:`~tensorbandits.bandit.state.State` that applies it. A field that has its default is not
+written.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.warm_start import WarmStart
+from tensorbandits.base import codec
+from tensorbandits.base.checks import Cell
+from tensorbandits.ledger import Ledger
+
+_SHORT = "zlib:"  # before a ledger that is written short; at first they were not
+_APART = ("time", "id")  # fields that a log keeps in columns of their own
+# Fields that are not written as they are: their word, and how they are written and read.
+_CELL: dict[str, Any] = {"write": list, "read": tuple}
+_PROPENSITY: dict[str, Any] = {"word": "p"}
+_WOULD: dict[str, Any] = {"write": Shadow.written, "read": Shadow.read}
+
+
+class UnknownEventError(ValueError):
+    """The log has an event of a kind that this release does not know."""
+
+
+def _packed(ledger: Ledger) -> str:
+    packed = codec.pack("ledger", 1, ledger.state())
+    return _SHORT + base64.b64encode(zlib.compress(packed, 1)).decode()
+
+
+def _unpacked(text: str) -> Ledger:
+    packed = base64.b64decode(text.removeprefix(_SHORT))
+    return Ledger.from_state(codec.unpack(zlib.decompress(packed) if text.startswith(_SHORT) else packed).state)
+
+
+@dataclass(frozen=True)
+class BanditEvent:
+    """One thing that happened at a time; its kind is the name of its class."""
+
+    kinds: ClassVar[dict[str, type[BanditEvent]]] = {}
+    time: float
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        BanditEvent.kinds[cls.__name__] = cls
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind, as logs have it."""
+        return type(self).__name__
+
+    @property
+    def decision(self) -> str | None:
+        """The id of the decision that it is about, if any."""
+        return getattr(self, "id", None)
+
+    def body(self) -> dict[str, Any]:
+        """Return all but time and decision, as JSON can hold it."""
+        body = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in _APART and (one.default is MISSING or value != one.default):
+                body[one.metadata.get("word") or one.name] = one.metadata.get("write", _same)(value)
+        return body
+
+    @classmethod
+    def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
+        """Return the event that a log has."""
+        given: dict[str, Any] = {"time": time}
+        for one in fields(cls):
+            word = one.metadata.get("word") or one.name
+            if one.name == "id":
+                given["id"] = str(decision)
+            elif one.name != "time" and (word in body or one.default is MISSING):
+                given[one.name] = one.metadata.get("read", _same)(body[word])
+        return cls(**given)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def read_event(kind: str, time: float, decision: str | None, body: Mapping[str, Any]) -> BanditEvent:
+    """Return the event that a log has under the name of its kind.
+
+    >>> read_event("Rewarded", 2.5, "d1", {"reward": 1.0})
+    Rewarded(time=2.5, id='d1', reward=1.0)
+    """
+    found = BanditEvent.kinds.get(kind)
+    if found is None:
+        raise UnknownEventError(f"the event is {kind!r}, which a newer release has written; upgrade this one too")
+    return found.read(time, decision, body)
+
+
+@dataclass(frozen=True)
+class Created(BanditEvent):
+    """The bandit was made, with these settings."""
+
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Decided(BanditEvent):
+    """A decision was made: its arm and context as a cell, its probability if known, and by what it was drawn.
+
+    ``would`` is what an apprentice would have done, and ``note`` what the policy wants to be told with the reward.
+    """
+
+    id: str
+    cell: Cell = field(metadata=_CELL)
+    propensity: float | None = field(metadata=_PROPENSITY)
+    by: str
+    active: bool = True
+    note: Any = None
+    would: Shadow | None = field(default=None, metadata=_WOULD)
+
+    def body(self) -> dict[str, Any]:
+        """Return cell, propensity and origin, and what is unusual; the usual ones quickly, as they are so many."""
+        if not self.active or self.note is not None or self.would is not None:
+            return super().body()
+        return {"cell": list(self.cell), "p": self.propensity, "by": self.by}
+
+
+@dataclass(frozen=True)
+class Activated(BanditEvent):
+    """A decision was shown: its window begins."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Cancelled(BanditEvent):
+    """A decision was not carried out, and takes no reward."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Rewarded(BanditEvent):
+    """A decision got its reward, the first one that was told of it."""
+
+    id: str
+    reward: float
+
+
+@dataclass(frozen=True)
+class Amended(Rewarded):
+    """A decision got another reward in the place of the one, or of the default, that it had."""
+
+
+@dataclass(frozen=True)
+class TimedOut(BanditEvent):
+    """The window of a decision ended without a reward; it gets the default, if there is one."""
+
+    id: str
+    reward: float | None
+
+
+@dataclass(frozen=True)
+class Unchanged(BanditEvent):
+    """A keyed request changed nothing; it is written down so that its repetition will change nothing either.
+
+    ``status`` and ``reward`` are what it was answered.
+    """
+
+    id: str
+    status: str
+    reward: float | None
+
+
+@dataclass(frozen=True)
+class Told(BanditEvent):
+    """The reward of a cell was told without a decision; with ``trials``, so many of which ``reward`` succeeded."""
+
+    cell: Cell = field(metadata=_CELL)
+    reward: float
+    trials: int | None = None
+
+
+@dataclass(frozen=True)
+class LevelAdded(BanditEvent):
+    """A mode got another level, which may start like another one. Labels are written as JSON has them."""
+
+    mode: str
+    label: Any
+    like: Any = None
+    rewards: float | None = None
+
+
+@dataclass(frozen=True)
+class LevelRetired(BanditEvent):
+    """A level is chosen no more."""
+
+    mode: str
+    label: Any
+
+
+@dataclass(frozen=True)
+class LevelRestored(LevelRetired):
+    """A retired level is chosen again."""
+
+
+@dataclass(frozen=True)
+class RuleChanged(BanditEvent):
+    """A rule was made, or taken back. Labels are written as JSON has them."""
+
+    rule: Mapping[str, Any]
+    add: bool
+
+
+@dataclass(frozen=True)
+class Changed(BanditEvent):
+    """Some settings are others now."""
+
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Imported(BanditEvent):
+    """The rewards of a log from elsewhere were told, added up; ``added`` are labels that became levels, by mode.
+
+    ``said`` is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
+    """
+
+    ledger: Ledger
+    added: Mapping[str, list[Any]]
+    said: Mapping[str, Any] = field(default_factory=dict)
+    start: WarmStart | None = None
+    packed: list[str] = field(default_factory=list, repr=False, compare=False)  # the ledger as text, once it was made
+
+    def at(self, time: float) -> Imported:
+        """Return the same at another time."""
+        return replace(self, time=time)
+
+    def body(self) -> dict[str, Any]:
+        """Return the ledger as text, and what was answered beside it."""
+        if not self.packed:
+            self.packed.append(_packed(self.ledger))
+        return {"ledger": self.packed[0], "added": dict(self.added), **self.said}
+
+    @classmethod
+    def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
+        """Return the event that a log has."""
+        said = {name: value for name, value in body.items() if name not in ("ledger", "added")}
+        return cls(time, _unpacked(body["ledger"]), body["added"], said)
+
+
+@dataclass(frozen=True)
+class Deleted(BanditEvent):
+    """The bandit was ended."""
+
+
+@dataclass(frozen=True)
+class Skipped(BanditEvent):
+    """An earlier event of the log cannot be applied, or is damaged, and somebody decided to leave it out."""
+
+    seq: int
+    who: str
+    why: str
+
+    @property
+    def decision(self) -> str:
+        """A name by which the log finds it."""
+        return skip_name(self.seq)
+
+
+def skip_name(seq: int) -> str:
+    """Return the name by which a log finds the event that leaves out the one of this number; no decision has it."""
+    return f"\x1f skips event {seq}"

@@ -1,0 +1,152 @@
+"""A snapshot: all that deciding needs, as it was at one moment. Any thread may decide from it, and nothing is locked.
+
+A new one takes its place, by one assignment, whenever there are new draws, rules, levels or settings.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.commands import Ask, Drawn
+from tensorbandits.bandit.draws import Draws
+from tensorbandits.bandit.law import RequestLaw
+from tensorbandits.bandit.shares import Shares
+from tensorbandits.base.checks import Cell
+from tensorbandits.policies.approximate import as_sampling
+from tensorbandits.policies.base import Policy
+from tensorbandits.policies.query import Query
+from tensorbandits.space import Space
+from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
+
+_LAWS = 1024  # requests of which the law is kept
+
+
+class NotLearnedError(RuntimeError):
+    """There is no posterior draw yet to decide from; the learner makes some."""
+
+
+class Snapshot:
+    """What decisions are drawn from: posterior draws, what is allowed, and the shares of floors, ceilings and holdout.
+
+    Parameters
+    ----------
+    version : of the rules and settings that it has.
+    space : names of modes and levels, for messages.
+    policy : tells mean rewards of a draw; one that does not sample decides by itself.
+    shares : floors, ceilings, holdout, baseline.
+    draws : posterior draws; of a policy that samples, decisions need some.
+    apprentice : whether a caller's own rule decides.
+    """
+
+    def __init__(
+        self,
+        version: Any,
+        space: Space,
+        policy: Policy,
+        shares: Shares,
+        draws: Draws,
+        *,
+        apprentice: bool = False,
+        samples: bool = True,
+    ) -> None:
+        self.version, self.shares, self.apprentice, self.samples = version, shares, apprentice, samples
+        self._space, self._policy, self.shape = space, policy, space.shape
+        self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
+        forbidden = [*space.forbidden, *policy.forbidden]
+        self._standing = Allowed.of(Allowed(forbidden=forbidden), self.shape)
+        self._retired = {mode: set(labels) for mode, labels in space.retired.items()}
+        self._laws: dict[Any, RequestLaw] = {}
+
+    def with_draws(self, draws: Draws) -> Snapshot:
+        """Return the same with other draws; what was worked out of requests is kept."""
+        if draws and draws.shape != self.shape:
+            draws = draws.widened(self.shape)
+        other = Snapshot.__new__(Snapshot)
+        other.__dict__.update(vars(self), draws=draws)
+        return other
+
+    def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
+        """Draw a decision for a request, and say with what probability."""
+        if self.apprentice != (ask.played is not None):
+            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
+        try:
+            law = self.law(ask)
+            if not self.samples:
+                return law.ask(self._policy, rng)._replace(version=self.version)
+            if not self.draws:
+                raise NotLearnedError("nothing was learned yet")
+            drawn = law.draw(self.draws, rng)._replace(version=self.version)
+        except NothingAllowedError:
+            raise ValueError(self.nothing(ask)) from None
+        if ask.played is None:
+            return drawn
+        would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
+        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would)
+
+    def law(self, ask: Ask) -> RequestLaw:
+        """Return the law of a request, checked."""
+        key = ask.levels, ask.chosen
+        found = self._laws.get(key)
+        if found is None:
+            found = RequestLaw(self._query(ask), self.shares)
+            while len(self._laws) >= _LAWS:
+                self._laws.pop(next(iter(self._laws), None), None)
+            self._laws[key] = found
+        return found
+
+    def query(self, ask: Ask) -> Query:
+        """Return a request as policies take it, checked."""
+        return self.law(ask).query
+
+    def _query(self, ask: Ask) -> Query:
+        space = self._space
+        fixed = np.full(len(self.shape), -1)
+        for mode, level in zip(space.context, ask.levels, strict=True):
+            name, fixed[mode] = space.modes[mode], level
+            if (label := space.levels[mode][level]) in self._retired.get(name, ()):
+                raise ValueError(f"{label!r} of mode {name!r} is retired; give another, or restore it first")
+        for mode, some in ask.chosen:
+            name, labels = space.modes[mode], space.levels[mode]
+            retired = self._retired.get(name, ())
+            if retired and all(labels[level] in retired for level in some):
+                shown = [labels[level] for level in some]
+                raise ValueError(f"all of mode {name!r} that is allowed, {shown}, is retired; allow others too")
+        allowed = Allowed.of(dict(ask.chosen) or None, self.shape, self._standing)
+        return Query(ask.levels, fixed, allowed, self.shape, allowed)
+
+    def _shadow(self, own: Cell, played: Cell, share: float, propensity: float | None) -> Shadow:
+        """What is said of a decision beforehand that a caller's rule makes."""
+        weight = share / propensity if propensity else share
+        if propensity is not None and not (0.0 < propensity <= 1.0 and math.isfinite(weight * weight)):
+            raise ValueError(
+                f"propensity is {propensity!r}; it is the probability with which your own rule played what it played, "
+                "above 1e-100 and at most 1, and goes with played"
+            )
+        policy = as_sampling(self._policy)
+        assert policy is not None
+        both = np.array([own, played], dtype=np.int64)
+        means = np.mean([policy.mean_rewards(draw, both) for _, draw in self.draws.entries], axis=0)
+        return Shadow(own, weight, *means.tolist())
+
+    def nothing(self, ask: Ask) -> str:
+        """Return the words for a request that leaves nothing to choose."""
+        names, labels = self._space.modes, self._space.levels
+        context = zip(self._space.context, ask.levels, strict=True)
+        given = {names[mode]: labels[mode][level] for mode, level in context}
+        some = {names[mode]: [labels[mode][level] for level in these] for mode, these in ask.chosen}
+        words = [f"given {given}" if given else "", f"with allowed={some}" if some else ""]
+        return (
+            f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
+            "back one of space.rules"
+        )
+
+
+_NO_RULE = (
+    "this bandit is an apprentice: say which arm your own rule plays, played={...}, or switch the bandit on with "
+    "apprentice=false"
+)
+_NO_APPRENTICE = "played is given, but this bandit is no apprentice: it decides itself; leave it out"

@@ -1,0 +1,518 @@
+"""The state of a bandit, folded from events: what is planned for a command, and what an event changes.
+
+``plan`` answers a command with events and changes nothing. ``apply`` changes the state by an event; it cannot fail for
+an event that ``plan`` returned on this very state. ``trial`` lets several commands be planned one after the other, each
+on the state after those before, and takes everything back at the end. Times are those of commands and events: the state
+knows no clock, and no randomness. What the policy has to learn comes out as *lessons*, in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tensorbandits.bandit import commands as c
+from tensorbandits.bandit import events as e
+from tensorbandits.bandit import warm_start
+from tensorbandits.bandit.apprentice import Apprentice
+from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.history import History
+from tensorbandits.bandit.settings import Settings, change_rule, changed, read_rule, written_rule
+from tensorbandits.bandit.shares import Shares
+from tensorbandits.bandit.spans import Fading, Span
+from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.base.checks import Cell, check_array, check_cells, check_count
+from tensorbandits.ledger import Ledger
+from tensorbandits.policies.base import Policy
+from tensorbandits.space import Space
+from tensorbandits.space.labels import read, written
+
+Lesson = Callable[[Policy], None]  # something that a policy has to learn
+
+_LAGS = 2_000  # rewards of which it is known how late they came
+
+
+class State:
+    """Space, settings, decisions and what was counted of them.
+
+    Parameters
+    ----------
+    space : modes, levels and rules.
+    policy : says which rewards, levels and logs can be; nothing that it has learned is looked at.
+    book : the decisions.
+    shares : floors, ceilings, holdout and baseline.
+    fading : how what was told fades.
+    settings : as JSON describes them, of a bandit that was made from such.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        policy: Policy,
+        *,
+        book: Book,
+        shares: Shares,
+        fading: Fading,
+        settings: Settings | None = None,
+    ) -> None:
+        self.space, self.policy, self.book, self.shares, self.fading = space, policy, book, shares, fading
+        self.settings: Settings = dict(settings or {})
+        self.timeline, self.history = Timeline(len(space.shape)), History(space.shape)
+        self.apprentice = Apprentice()
+        self.shape = space.shape  # that the policy was told of
+        self.chain: str | None = None  # the checksum of the last event of its log, if that is known
+        self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
+        self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
+        self.changes = 0  # of settings
+        self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
+        self._unmarked = 0  # decisions shown before there was a timeline
+        self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
+        self._orders: list[int] = []  # of these, as a heap
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another value after every change of levels, rules and settings."""
+        return self.space.version, self.changes
+
+    # Planning.
+
+    def plan(self, command: c.Command, time: float) -> list[e.BanditEvent]:
+        """Return the events that carry out a command at a time, none if it changes nothing; raise why it cannot be."""
+        return _PLANS[type(command)](self, command, time)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take back at the end what :meth:`enter` does meanwhile."""
+        with self.book.journal.trial():
+            yield
+
+    def enter(self, event: e.BanditEvent) -> None:
+        """Let later commands of a trial see what an event does to decisions."""
+        _APPLIES[type(event)](self, event)
+
+    def _plan_decide(self, command: c.Decide, time: float) -> list[e.BanditEvent]:
+        drawn = command.drawn
+        number = self.book.refuse_taken(command.id)
+        return [
+            e.Decided(time, number, drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would)
+        ]
+
+    def _plan_tell(self, command: c.Tell, time: float) -> list[e.BanditEvent]:
+        check = self.policy.check_reward
+        value = self.book.plan_tell(command.id, command.reward, amend=command.amend, add=command.add, check=check)
+        if value is None:
+            return []
+        kind = e.Rewarded if self.book[command.id].reward is None else e.Amended
+        return [kind(time, command.id, value)]
+
+    def _plan_tell_cell(self, command: c.TellCell, time: float) -> list[e.BanditEvent]:
+        if command.trials is None:
+            return [e.Told(time, command.cell, self.policy.check_reward(command.reward))]
+        probe = Ledger(self.space.shape)
+        probe.add([command.cell], [command.reward], [command.trials])
+        self.policy.check_ledger(probe)
+        return [e.Told(time, command.cell, float(command.reward), int(command.trials))]
+
+    def _plan_activate(self, command: c.Activate, time: float) -> list[e.BanditEvent]:
+        return [e.Activated(time, command.id)] if self.book.plan_activate(command.id) else []
+
+    def _plan_cancel(self, command: c.Cancel, time: float) -> list[e.BanditEvent]:
+        return [e.Cancelled(time, command.id)] if self.book.plan_cancel(command.id) else []
+
+    def _plan_expire(self, command: c.Expire, time: float) -> list[e.BanditEvent]:
+        ended, dropped = self.book.overdue(time=time)
+        found: list[e.BanditEvent] = [e.TimedOut(time, number, self.book.default) for number in ended]
+        found += [e.Cancelled(time, number) for number in dropped]
+        return found[: command.most]
+
+    def _plan_add_level(self, command: c.AddLevel, time: float) -> list[e.BanditEvent]:
+        trial, mode, label = self.space.copy(), command.mode, command.label
+        at = trial.position(mode)
+        trial.add_level(mode, label)
+        like = command.like
+        if like is not None:
+            self.space.level(mode, like)
+        warm_start.check_like(self.policy, like is not None, command.rewards)
+        self._refuse_growth(trial.shape)
+        written_like = None if like is None else written(like)
+        return [e.LevelAdded(time, self.space.modes[at], written(label), written_like, command.rewards)]
+
+    def _plan_retire(self, command: c.RetireLevel, time: float) -> list[e.BanditEvent]:
+        trial = self.space.copy()
+        before = trial.version
+        trial.retire_level(command.mode, command.label)
+        event = e.LevelRetired(time, command.mode, written(command.label))
+        return [] if trial.version == before else [event]
+
+    def _plan_restore(self, command: c.RestoreLevel, time: float) -> list[e.BanditEvent]:
+        trial = self.space.copy()
+        before = trial.version
+        trial.restore_level(command.mode, command.label)
+        event = e.LevelRestored(time, command.mode, written(command.label))
+        return [] if trial.version == before else [event]
+
+    def _plan_rule(self, command: c.ChangeRule, time: float) -> list[e.BanditEvent]:
+        trial = self.space.copy()
+        before = trial.version
+        change_rule(trial, command.rule, add=command.add)
+        event = e.RuleChanged(time, written_rule(command.rule), command.add)
+        return [] if trial.version == before else [event]
+
+    def _plan_settings(self, command: c.ChangeSettings, time: float) -> list[e.BanditEvent]:
+        changed(self.space, self.policy, self.settings, command.given)
+        return [e.Changed(time, dict(command.given))]
+
+    def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
+        ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
+        if start.added:
+            self._refuse_growth(ledger.shape)
+        added = {mode: [written(label) for label in labels] for mode, labels in start.added.items()}
+        return [e.Imported(time, ledger, added, start.said(), start)]
+
+    def _refuse_growth(self, shape: Cell) -> None:
+        if (why := self.policy.refusal_to_grow(shape)) is not None:
+            raise ValueError(why)
+
+    # Applying.
+
+    def apply(self, event: e.BanditEvent) -> list[Lesson]:
+        """Change the state by an event, and return what the policy has to learn."""
+        lessons = _APPLIES[type(event)](self, event)
+        self.moment = event.time
+        self.book.tidy()
+        return lessons
+
+    @property
+    def _trying(self) -> bool:
+        return self.book.journal.trying
+
+    def _created(self, event: e.Created) -> list[Lesson]:
+        return []
+
+    def _decided(self, event: e.Decided) -> list[Lesson]:
+        held = event.by in ("holdout", "caller")
+        self.book.open(event.id, event.cell, event.note, time=event.time, active=event.active, held=held)
+        if self._trying:
+            return []
+        self.decisions += 1
+        if event.active:
+            self._show(self.book[event.id], event.time)
+        if event.would is not None:
+            self.apprentice.open(event.id, event.would, self.book.capacity)
+        if event.by != "policy" or self.policy.traits.samples:
+            return []
+        cell, note = event.cell, event.note
+        return [lambda policy: policy.issued(cell, note)]
+
+    def _activated(self, event: e.Activated) -> list[Lesson]:
+        record = self.book.activate(event.id, time=event.time)
+        if record is not None and not self._trying:
+            self._show(record, event.time)
+        return []
+
+    def _show(self, record: Record, time: float) -> None:
+        self.timeline.enter(record.cell, time=time, held=record.held)
+
+    def _mark(self, record: Record) -> int:
+        """Where the timeline counts a decision; below 0 for nowhere."""
+        return record.order - 1 - self._unmarked if record.order else -1
+
+    def _cancelled(self, event: e.Cancelled) -> list[Lesson]:
+        before = self.book.cancel(event.id)
+        if self._trying:
+            return []
+        if before.state != CANCELLED and (mark := self._mark(before)) >= 0:
+            self.timeline.cancel(mark, before.cell, held=before.held)
+        self.apprentice.forget(event.id)
+        return self._settle()
+
+    def _rewarded(self, event: e.Rewarded) -> list[Lesson]:
+        before = self.book.enter(event.id, event.reward)
+        if self._trying:
+            return []
+        self.lags.append(max(event.time - before.time, 0.0))
+        self._shadow(event.id, event.reward)
+        return self._learn_reward(event.id, before, event.reward, event.time)
+
+    def _timed_out(self, event: e.TimedOut) -> list[Lesson]:
+        before = self.book.time_out(event.id, event.reward)
+        if self._trying:
+            return []
+        if event.reward is None:
+            self.apprentice.forget(event.id)
+            return self._settle()
+        self._shadow(event.id, event.reward)
+        return self._learn_reward(event.id, before, event.reward, event.time)
+
+    def _shadow(self, number: str, reward: float) -> None:
+        in_order = self.book.window is not None and self.book.default is not None
+        self.apprentice.reward(number, reward, in_order=in_order)
+
+    def _unchanged(self, event: e.Unchanged) -> list[Lesson]:
+        return []
+
+    def _told(self, event: e.Told) -> list[Lesson]:
+        if self._trying:
+            return []
+        cell, reward, trials = event.cell, event.reward, event.trials
+        lessons = self.fade(event.time)
+        if trials is not None:
+            self.rewards += trials
+            return [*lessons, lambda policy: policy.tell(cell, reward, trials=trials)]
+        lessons += self._tell(cell, reward, None, event.time)
+        self._follow()
+        self.history.record(cell, reward)
+        return lessons
+
+    def _level_added(self, event: e.LevelAdded) -> list[Lesson]:
+        at = self.space.position(event.mode)
+        level = None if event.like is None else self.space.level(event.mode, read(event.like))
+        lessons, rewards = self.fade(event.time), event.rewards
+        self.space.add_level(event.mode, read(event.label))
+
+        def like(policy: Policy) -> None:
+            start = warm_start.like(policy, at, level, rewards)
+            policy.grow(at)
+            if start is not None:
+                policy.tell_ledger(start)
+
+        self.shape = tuple(size + (mode == at) for mode, size in enumerate(self.shape))
+        return [*lessons, like]
+
+    def _level_retired(self, event: e.LevelRetired) -> list[Lesson]:
+        self.space.retire_level(event.mode, read(event.label))
+        return []
+
+    def _level_restored(self, event: e.LevelRestored) -> list[Lesson]:
+        self.space.restore_level(event.mode, read(event.label))
+        return []
+
+    def _rule_changed(self, event: e.RuleChanged) -> list[Lesson]:
+        change_rule(self.space, read_rule(event.rule), add=event.add)
+        return []
+
+    def _changed(self, event: e.Changed) -> list[Lesson]:
+        new = changed(self.space, self.policy, self.settings, event.settings)
+        self.settings, self.shares, self.book.window, self.book.default = new
+        self.changes += 1
+        return []
+
+    def _imported(self, event: e.Imported) -> list[Lesson]:
+        lessons, ledger = self.fade(event.time), event.ledger
+        for mode, labels in event.added.items():
+            for label in labels:
+                self.space.add_level(mode, read(label))
+        lessons += self.grow()
+        self.rewards += ledger.rounds
+        return [*lessons, lambda policy: policy.tell_ledger(ledger)]
+
+    def _deleted(self, event: e.Deleted) -> list[Lesson]:
+        self.closed = True
+        return []
+
+    def _skipped(self, event: e.Skipped) -> list[Lesson]:
+        return []
+
+    # What follows from rewards, time and levels.
+
+    def grow(self) -> list[Lesson]:
+        """Have the policy follow modes of the space that gained levels."""
+        lessons: list[Lesson] = []
+        for mode, (now, before) in enumerate(zip(self.space.shape, self.shape, strict=True)):
+            if now > before:
+                lessons.append(lambda policy, mode=mode, more=now - before: policy.grow(mode, more))  # type: ignore[misc]
+        self.shape = self.space.shape
+        return lessons
+
+    def fade(self, time: float, *, more: int = 0) -> list[Lesson]:
+        """Let what was told so far fade as is due at a time, if so many more rewards are told."""
+        factor = self.fading.step(self.told + more, time)
+        return [lambda policy: policy.fade(factor)] if factor < 1.0 else []
+
+    def _learn_reward(self, number: str, before: Record, reward: float, time: float) -> list[Lesson]:
+        """Count the reward of a decision in the place of the one before, and tell the policy."""
+        old = before.reward
+        if (mark := self._mark(before)) >= 0:
+            self.timeline.reward(mark, before.cell, old, reward, held=before.held)
+        if reward == old:
+            return self._settle()
+        cell, note, lessons = before.cell, before.note, self.fade(time)
+        if old is not None:
+            weight = self.fading.weight(before.era)
+            lessons.append(lambda policy: policy.correct(cell, old, reward, note, weight=weight))
+            if before.order in self._early:
+                self._early[before.order] = cell, reward, number
+            else:
+                self._follow()
+                self.history.replace(before.number, cell, old, reward)
+            return lessons + self._settle()
+        lessons += self._tell(cell, reward, note, time)
+        if before.order:
+            self.book.mark(number, 0, self.fading.era)
+            self._early[before.order] = cell, reward, number
+            heapq.heappush(self._orders, before.order)
+        else:
+            self._follow()
+            self.book.mark(number, self.history.record(cell, reward), self.fading.era)
+        return lessons + self._settle()
+
+    def _tell(self, cell: Cell, reward: float, note: Any, time: float) -> list[Lesson]:
+        lessons = self.fade(time, more=1)
+        self.told += 1
+        self.rewards += 1
+        return [*lessons, lambda policy: policy.tell(cell, reward, note)]
+
+    def _settle(self) -> list[Lesson]:
+        """Let the history have the rewards before which none is missing.
+
+        It takes them in the order of decisions: what earned something is told sooner than what earned nothing, and
+        would look as if the world had changed.
+        """
+        if self._orders:
+            self._follow()
+            settled = self.book.settled()
+            while self._orders and self._orders[0] <= settled:
+                cell, reward, number = self._early.pop(heapq.heappop(self._orders))
+                told = self.history.record(cell, reward)
+                if (record := self.book.get(number)) is not None:
+                    self.book.mark(number, told, record.era)
+        return []
+
+    def _follow(self) -> None:
+        if self.history.shape != self.shape:
+            self.history.grow(self.shape)
+
+    def revert(self, number: str, before: Record, reward: float) -> None:
+        """Take back the reward of a decision that the policy refused, as its past was changed by other hands."""
+        self.book.revert(number, before)
+        if (mark := self._mark(before)) >= 0:
+            self.timeline.reward(mark, before.cell, reward, before.reward, held=before.held)
+        if before.reward is not None:
+            self.history.replace(before.number, before.cell, reward, before.reward)
+
+    # Saving and making again.
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the state into plain data; it may be called later, and elsewhere."""
+        self._follow()
+        book, space = self.book.copy(), self.space.state()
+        orders = sorted(self._orders)
+        rows = [self._early[order] for order in orders]
+        rest = {
+            "window": None if book.window is None else list(book.window),
+            **{name: getattr(book, name) for name in ("default", "adds", "capacity", "remember")},
+            "timeline": self.timeline.state(),
+            "unmarked": self._unmarked,
+            "shares": self.shares.state(),
+            "holdout": self.shares.holdout,
+            "teller": {
+                "fading": self.fading.state(),
+                "history": self.history.state(),
+                "told": self.told,
+                "early": {
+                    "places": np.array(orders, dtype=np.int64),
+                    "cells": np.array([cell for cell, _, _ in rows], dtype=np.int64).reshape(-1, len(self.shape)),
+                    "rewards": np.array([reward for _, reward, _ in rows], dtype=np.float64),
+                    "ids": [number for _, _, number in rows],
+                },
+            },
+        }
+        log: dict[str, Any] = {
+            "chain": self.chain,
+            "seq": self.seq,
+            "moment": self.moment,
+            "decisions": self.decisions,
+            "settings": dict(self.settings),
+        }
+        log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
+        return lambda: {"space": space, "book": book.state(), **rest, **log}
+
+    def _restore_counts(self, state: Mapping[str, Any]) -> None:
+        """Take back the counts of a state: timeline, history, and what a log has folded so far."""
+        line = state.get("timeline", state["book"].get("timeline"))  # it was a part of the book at first
+        if line is not None:
+            self.timeline.restore(line, self.space.shape)
+        unmarked = self.book.rounds - self.timeline.count
+        self._unmarked = check_count(state.get("unmarked", unmarked), "decisions without a timeline", 0)
+        if any(record.order > self.book.rounds for _, record in self.book.items()):
+            raise ValueError("a decision is counted in no block of the timeline; give what state returned, whole")
+        if (teller := state.get("teller")) is not None:  # which was not there at first
+            self._restore_told(teller)
+        if "seq" in state:
+            self.seq, self.moment, self.decisions = state["seq"], state["moment"], state["decisions"]
+            self.settings, self.changes = dict(state["settings"]), state.get("changes", 0)
+            self.chain = state.get("chain")
+            self.apprentice = Apprentice.restored(state["apprentice"])
+        self.rewards = float(state.get("rewards", self.policy.ledger.received))
+
+    def _restore_told(self, state: Mapping[str, Any]) -> None:
+        self.fading = Fading.from_state(state["fading"])
+        self.history = History.from_state(state["history"], self.shape)
+        self.told = check_count(state.get("told", self.history.told), "told", 0)
+        if (early := state.get("early")) is None:  # which was not there at first
+            return
+        places = check_array(early["places"], "places", (len(early["places"]),), integers=True).tolist()
+        cells = check_cells(early["cells"], self.shape).tolist()
+        rewards = check_array(early["rewards"], "rewards", (len(places),)).tolist()
+        ids = early["ids"] if "ids" in early else self.book.by_order(places)
+        for place, cell, reward, number in zip(places, cells, rewards, ids, strict=True):
+            self._early[place] = tuple(cell), reward, str(number)
+        self._orders = sorted(places)
+
+
+def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
+    """Return the state that :meth:`State.frozen` made into plain data, over a policy that has learned as much."""
+    space = Space.from_state(state["space"])
+    if policy.shape != space.shape or policy.context != space.context:
+        raise ValueError(f"the policy has shape {policy.shape}, the space {space.shape}; give a whole state")
+    book = Book(
+        window=Span.written(state["window"]),
+        default=None if state["default"] is None else policy.check_reward(state["default"]),
+        adds=bool(state["adds"]),
+        capacity=state["capacity"],
+        remember=state["remember"],
+    ).restore(state["book"], space.shape)
+    shares = Shares.from_state(state["shares"], state["holdout"], space)
+    made = State(space, policy, book=book, shares=shares, fading=Fading(None, time))
+    made._restore_counts(state)
+    return made
+
+
+_PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
+    c.Decide: State._plan_decide,
+    c.Tell: State._plan_tell,
+    c.TellCell: State._plan_tell_cell,
+    c.Activate: State._plan_activate,
+    c.Cancel: State._plan_cancel,
+    c.Expire: State._plan_expire,
+    c.AddLevel: State._plan_add_level,
+    c.RetireLevel: State._plan_retire,
+    c.RestoreLevel: State._plan_restore,
+    c.ChangeRule: State._plan_rule,
+    c.ChangeSettings: State._plan_settings,
+    c.Import: State._plan_import,
+}
+_APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
+    e.Created: State._created,
+    e.Decided: State._decided,
+    e.Activated: State._activated,
+    e.Cancelled: State._cancelled,
+    e.Rewarded: State._rewarded,
+    e.Amended: State._rewarded,
+    e.TimedOut: State._timed_out,
+    e.Unchanged: State._unchanged,
+    e.Told: State._told,
+    e.LevelAdded: State._level_added,
+    e.LevelRetired: State._level_retired,
+    e.LevelRestored: State._level_restored,
+    e.RuleChanged: State._rule_changed,
+    e.Changed: State._changed,
+    e.Imported: State._imported,
+    e.Deleted: State._deleted,
+    e.Skipped: State._skipped,
+}

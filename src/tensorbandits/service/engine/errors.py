@@ -1,0 +1,7 @@
+"""Errors of the engine that callers are told of."""
+
+from __future__ import annotations
+
+
+class KeyReusedError(ValueError):
+    """An idempotency key, or an id that a caller chose, came again with another request."""

@@ -1,0 +1,340 @@
+"""Orders: what requests want written, how each is planned on the state at its turn, and how it is answered.
+
+Every order is planned after those before it, on the state that they leave. What it may not do is its own error. An
+order with an idempotency key, or with an id that its caller chose, carries a fingerprint of its request: the same
+request again is answered as it was, and another one with the same key or id is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorbandits.bandit import commands as c
+from tensorbandits.bandit import events as e
+from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
+from tensorbandits.bandit.settings import labels_of, read_rule
+from tensorbandits.service.engine.errors import KeyReusedError
+from tensorbandits.service.engine.host import Host, changed
+from tensorbandits.store import Event, New, Store
+
+_EXPIRED_AT_ONCE = 2_000  # decisions that one transaction times out
+_LEVELS: dict[str, type[Any]] = {
+    "LevelAdded": c.AddLevel,
+    "LevelRetired": c.RetireLevel,
+    "LevelRestored": c.RestoreLevel,
+}
+
+
+class LookUp(Exception):  # noqa: N818  (it is no error)
+    """Raised by a plan when memory has forgotten what only the store knows; ``error`` is the answer if it does not."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(eq=False, slots=True)
+class Order:
+    """What somebody wants written.
+
+    ``plan`` returns events, given the time, on the state as it is then. ``answer`` makes the answer once the order has
+    its events as they were written; ``repeat`` that of a request which the log has already, from the event that has its
+    key or id; ``look_up`` that of one which needs the store.
+    """
+
+    host: Host
+    plan: Callable[[float], Sequence[e.BanditEvent]]
+    answer: Callable[[Order], Any]
+    repeat: Callable[[Event], Any] = lambda event: None
+    look_up: Callable[[Order, Store], Any] | None = None
+    key: str | None = None
+    request: str | None = None  # the fingerprint
+    chosen_id: str | None = None  # the id of a decision to be made, if the caller chose it
+    alone: bool = False  # what changes levels, rules, settings: the others of its bandit wait
+    soon: bool = False  # a decision, which somebody waits for: it is written before many rewards that came at once
+    waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
+    done: Future[Any] | None = None  # of whoever waits in a thread
+    planned: list[e.BanditEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    before: Event | None = None  # of a request that the log has already
+    raised: Exception | None = None
+    settled: bool = False
+
+    @property
+    def seen(self) -> bool:
+        """Whether later orders of its transaction have to see what it does: none follows one that is alone, and nobody
+        knows the id of a decision before it is answered, unless the caller chose it."""
+        return not self.alone and (not self.soon or self.chosen_id is not None)
+
+    def news(self) -> list[New]:
+        """Return the events to be written; the first has the key, and the fingerprint where it will be needed."""
+        found = []
+        for at, event in enumerate(self.planned):
+            body, key = event.body(), self.key if at == 0 else None
+            if at == 0 and self.request is not None and (key is not None or self.chosen_id is not None):
+                body["request"] = self.request
+            found.append(New(event.kind, event.time, body, event.decision, key))
+        return found
+
+    def outcome(self, store: Store) -> Any:
+        """Return the answer, or raise, after all is durable and applied."""
+        if self.before is not None:
+            self._refuse_other(self.before)
+            return self.repeat(self.before)
+        if isinstance(self.raised, LookUp):
+            found = None if self.look_up is None else self.look_up(self, store)
+            if found is None:
+                raise self.raised.error
+            return found
+        if self.raised is not None:
+            raise self.raised
+        return self.answer(self)
+
+    def _refuse_other(self, event: Event) -> None:
+        """Refuse a request whose key or id the log has for another one."""
+        known = event.body.get("request")
+        if known is not None and self.request is not None and known != self.request:
+            raise reused(event)
+
+
+def reused(event: Event) -> KeyReusedError:
+    """Return the error of a key or an id that comes again with another request."""
+    what = f"the key {event.key!r}" if event.key is not None else f"the id {event.decision!r}"
+    return KeyReusedError(
+        f"{what} was used for another request ({event.kind}, event {event.seq}); give each write its own, and the same "
+        "one only to repeat it"
+    )
+
+
+def ask(host: Host, request: c.Ask, key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of a decision, drawn now from the draws there are.
+
+    A request with a key, or an id of its caller's, may repeat one that was possible before: that is found at its turn.
+    """
+    if request.id is not None:
+        check_id(request.id)
+    drawn: c.Drawn | None = None
+    try:
+        drawn = host.draw(request)
+    except ValueError:
+        if key is None and request.id is None:
+            raise
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        state = host.core.state
+        if request.id is not None and request.id in state.book:
+            words = f"a decision has the id {request.id!r} already; give each its own, or none"
+            raise LookUp(ClosedDecisionError(words))
+        current = drawn if drawn is not None and drawn.version == state.version else host.draw(request)
+        number = state.book.ids.issue(state.book, secret=True) if request.id is None else request.id
+        return state.plan(c.Decide(current, number, request.active), now)
+
+    def repeat(event: Event) -> dict[str, Any]:
+        if event.kind != "Decided" or (request.id is not None and event.decision != request.id):
+            raise reused(event)
+        if "request" not in event.body:
+            if event.chain is not None:  # it was made under an id that was not its caller's
+                raise reused(event)
+            _refuse_another_cell(host, event, request)  # it was made before there were fingerprints
+        return host.decision(event)
+
+    def look_up(order: Order, store: Store) -> Any:
+        assert request.id is not None
+        found = store.of_decisions(host.id, [request.id]).get(request.id, [])
+        if not found or found[0].kind != "Decided":
+            return None
+        order._refuse_other(found[0])
+        return repeat(found[0])
+
+    answer = lambda order: host.decision(order.events[0])  # noqa: E731
+    return Order(host, plan, answer, repeat, look_up, key, fingerprint, request.id, soon=True)
+
+
+def _refuse_another_cell(host: Host, event: Event, request: c.Ask) -> None:
+    """Refuse to repeat a decision of another context, or of another arm that a caller's rule played."""
+    cell, space = tuple(event.body["cell"]), host.core.space
+    same = tuple(cell[mode] for mode in space.context) == request.levels
+    if not same or (request.played is not None and cell != request.played):
+        raise KeyReusedError(
+            f"decision {event.decision!r} was made for another context or arm; to repeat a request, give the same, and "
+            "to make another, another id and another key"
+        )
+
+
+def tell(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of a reward: of a decision by its ``id``, or of an arm and a context."""
+    if given.get("id") is not None:
+        command = c.Tell(given["id"], given.get("reward"), bool(given.get("amend")), bool(given.get("add")))
+        return _about(host, command, key, fingerprint, "Rewarded Amended TimedOut")
+    space = host.core.space
+    labels = {mode: labels_of(label) for part in ("context", "arm") for mode, label in (given.get(part) or {}).items()}
+    cell, reward, trials = space.cell(labels), given.get("reward"), given.get("trials")
+
+    def said(event: Event, *, changed: bool) -> dict[str, Any]:
+        return {"id": None, "status": "rewarded", "reward": event.body["reward"], "changed": changed}
+
+    def repeat(event: Event) -> dict[str, Any]:
+        body = {"cell": list(cell), "reward": reward, "trials": trials}
+        told = {name: event.body.get(name) for name in body}
+        if event.kind != "Told" or ("request" not in event.body and told != body):
+            raise reused(event)
+        return said(event, changed=False)
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        return host.core.state.plan(c.TellCell(cell, reward, trials), now)
+
+    return Order(host, plan, lambda order: said(order.events[0], changed=True), repeat, key=key, request=fingerprint)
+
+
+def activate(host: Host, number: str, key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order that a decision was shown."""
+    return _about(host, c.Activate(number), key, fingerprint, "Activated")
+
+
+def cancel(host: Host, number: str, key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order that a decision was not carried out."""
+    return _about(host, c.Cancel(number), key, fingerprint, "Cancelled")
+
+
+def _about(
+    host: Host, command: c.Tell | c.Activate | c.Cancel, key: str | None, fingerprint: str | None, kinds: str
+) -> Order:
+    """Return an order about a decision that was made."""
+    number = command.id
+    unchanged: dict[str, Any] = {}  # what is answered when nothing changes
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        state = host.core.state
+        try:
+            events = state.plan(command, now)
+        except (UnknownDecisionError, ExpiredDecisionError) as error:
+            raise LookUp(error) from error
+        if not events:
+            unchanged.update(host.status(number))
+            if key is not None:
+                return [e.Unchanged(now, number, unchanged["status"], unchanged["reward"])]
+        return events
+
+    def answer(order: Order) -> dict[str, Any]:
+        first = order.planned[0] if order.planned else None
+        return unchanged if first is None or isinstance(first, e.Unchanged) else changed(first, number)
+
+    def repeat(event: Event) -> dict[str, Any]:
+        if event.decision != number or event.kind not in ("Unchanged", *kinds.split()):
+            raise reused(event)
+        if event.kind == "Unchanged":
+            return {"id": number, "status": event.body["status"], "reward": event.body["reward"], "changed": False}
+        told = isinstance(command, c.Tell) and not command.add and command.reward
+        if "request" not in event.body and told is not False and event.body["reward"] != told:  # written long ago
+            raise reused(event)
+        typed = e.read_event(event.kind, event.time, event.decision, event.body)
+        return {**changed(typed, number), "changed": False}
+
+    def look_up(order: Order, store: Store) -> Any:
+        return _forgotten(host, store, command)
+
+    return Order(host, plan, answer, repeat, look_up, key, fingerprint)
+
+
+def _forgotten(host: Host, store: Store, command: c.Tell | c.Activate | c.Cancel) -> Any:
+    """Answer what is said of a decision that memory has forgotten, but not the store; None if that does not know it."""
+    number = command.id
+    events = store.of_decisions(host.id, [number]).get(number, [])
+    if not events or events[0].kind != "Decided":
+        return None
+    rewards = [event.body["reward"] for event in events if event.kind in ("Rewarded", "Amended")]
+    told = isinstance(command, c.Tell) and not command.add and host.core.policy.check_reward(command.reward)
+    if rewards and told is not False and rewards[-1] == told:
+        return {"id": number, "status": "rewarded", "reward": rewards[-1], "changed": False}
+    raise ExpiredDecisionError(
+        f"decision {number!r} was closed long ago, and its reward can no longer be changed; make the bandit "
+        "with a larger remember, or tell arm, context and reward, which needs no decision"
+    )
+
+
+def expire(host: Host) -> Order:
+    """Return the order that closes decisions which were not rewarded in time."""
+    return Order(
+        host, lambda now: host.core.state.plan(c.Expire(_EXPIRED_AT_ONCE), now), lambda order: len(order.events)
+    )
+
+
+def level(
+    host: Host, what: str, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None
+) -> Order:
+    """Return the order of a level that is added, retired or restored."""
+    more: dict[str, Any] = {}
+    if what == "LevelAdded":
+        like = None if given.get("like") is None else labels_of(given["like"])
+        more = {"like": like, "rewards": given.get("rewards")}
+    command = _LEVELS[what](given["mode"], labels_of(given["label"]), **more)
+
+    def same(event: Event) -> bool:
+        said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards")}
+        return said == {"like": None, "rewards": None, **given}
+
+    return _alone(host, command, what, key, fingerprint, same)
+
+
+def rule(
+    host: Host, given: Mapping[str, Any], *, add: bool, key: str | None = None, fingerprint: str | None = None
+) -> Order:
+    """Return the order of a rule that is made, or taken back."""
+    read = read_rule(given)
+
+    def same(event: Event) -> bool:
+        return event.body["add"] == add and read_rule(event.body["rule"]) == read
+
+    return _alone(host, c.ChangeRule(read, add), "RuleChanged", key, fingerprint, same)
+
+
+def settings(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of other settings."""
+    same = lambda event: event.body["settings"] == dict(given)  # noqa: E731
+    return _alone(host, c.ChangeSettings(given), "Changed", key, fingerprint, same)
+
+
+def import_log(host: Host, command: c.Import, digest: str, key: str | None = None) -> Order:
+    """Return the order of a log from elsewhere that was read already; ``digest`` is of all that the caller sent.
+
+    It takes long to plan, which is done here, where nobody waits for it, and again only if the space is another then.
+    """
+
+    def made(now: float) -> tuple[Any, e.Imported]:
+        version = host.core.state.version
+        [event] = host.core.state.plan(command, now)
+        assert isinstance(event, e.Imported)
+        event = e.Imported(now, event.ledger, event.added, {**event.said, "digest": digest})
+        event.body()
+        return version, event
+
+    version, before = made(0.0)
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        return [before.at(now) if version == host.core.state.version else made(now)[1]]
+
+    def said(event: Event, *, changed: bool) -> dict[str, Any]:
+        parts = ("rewards", "cells", "rows", "added", "skipped")
+        return {**{part: event.body[part] for part in parts}, "changed": changed}
+
+    def repeat(event: Event) -> dict[str, Any]:
+        if event.kind != "Imported" or event.body["digest"] != digest:
+            raise reused(event)
+        return said(event, changed=False)
+
+    return Order(host, plan, lambda order: said(order.events[0], changed=True), repeat, key=key, alone=True)
+
+
+def _alone(
+    host: Host, command: c.Command, kind: str, key: str | None, fingerprint: str | None, same: Callable[[Event], bool]
+) -> Order:
+    def repeat(event: Event) -> None:
+        if event.kind != kind or ("request" not in event.body and not same(event)):
+            raise reused(event)
+
+    plan = lambda now: host.core.state.plan(command, now)  # noqa: E731
+    return Order(host, plan, lambda order: None, repeat, key=key, request=fingerprint, alone=True)

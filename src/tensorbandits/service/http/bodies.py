@@ -1,0 +1,131 @@
+"""JSON bodies of requests: a small one is read at once, a large one in a thread, so that nobody waits for it.
+
+The event loop answers everybody, and reading megabytes would stop it. What is out of all measure is refused before it
+is compared with what a route takes, as saying what is wrong with each of a million values would take minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, get_type_hints
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from tensorbandits.service.http.errors import Problem
+
+LARGE = 16 * 1024  # bytes from which a body is read in a thread
+MOST_FIELDS = 1_000  # of one object in a large body
+_THREADS = 2  # that read large bodies
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class Bodies:
+    """Reads bodies into schemas. One for each process; its threads start with the first large body."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, "bodies")
+
+    async def read(self, schema: type[Schema], content: bytes) -> Schema:
+        """Return the body as a schema, or raise what is wrong with it; off the event loop if it is large."""
+        if len(content) < LARGE:
+            return parse(schema, content)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, parse, schema, content)
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(cancel_futures=True)
+
+
+def parse(schema: type[Schema], content: bytes) -> Schema:
+    """Return JSON as a schema.
+
+    >>> from tensorbandits.service.http.schemas import Fold
+    >>> parse(Fold, b'{"before": 7}').before
+    7
+    """
+    try:
+        data = json.loads(content)
+    except json.JSONDecodeError as error:
+        found = {
+            "type": "json_invalid",
+            "loc": ("body", error.pos),
+            "msg": "",
+            "input": {},
+            "ctx": {"error": error.msg},
+        }
+        raise RequestValidationError([found]) from None
+    except (ValueError, RecursionError):
+        raise Problem(
+            "invalid", "the body cannot be read; send JSON, in UTF-8 and not deeper than a few hundred levels"
+        ) from None
+    _check_fields(data)
+    return schema.model_validate(data)
+
+
+def _check_fields(data: Any) -> None:
+    """Refuse objects of more fields than any request has."""
+    left = [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if len(one) > MOST_FIELDS:
+                raise Problem(
+                    "invalid", f"the body has an object of {len(one):,} fields; give at most {MOST_FIELDS:,} in one"
+                )
+            one = one.values()
+        elif not isinstance(one, list):
+            continue
+        left += [part for part in one if isinstance(part, dict | list)]
+
+
+class BodyRoute(APIRoute):
+    """A route that reads a large body in a thread: ``APIRouter(route_class=BodyRoute)``. All else is the framework's.
+
+    The application has a :class:`Bodies` as ``app.state.bodies``.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        usual = super().get_route_handler()
+        schema = get_type_hints(self.endpoint).get("body")
+        if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+            return usual
+
+        async def handle(request: Request) -> Response:
+            content = await request.body()
+            if len(content) < LARGE or not _is_json(request.headers.get("content-type", "")):
+                return await usual(request)
+            return await usual(_Read(request, await request.app.state.bodies.read(schema, content)))
+
+        return handle
+
+
+class _Read(Request):
+    """A request whose body was read already."""
+
+    def __init__(self, request: Request, value: BaseModel) -> None:
+        super().__init__(request.scope, request.receive)
+        self._value = value
+
+    async def body(self) -> bytes:
+        return b"{}"  # which only says that there is one
+
+    async def json(self) -> Any:
+        return self._value
+
+
+def _is_json(kind: str) -> bool:
+    """Whether a body is said to be JSON.
+
+    >>> _is_json("application/json; charset=utf-8"), _is_json("application/a+json"), _is_json("text/csv"), _is_json("")
+    (True, True, False, False)
+    """
+    main, _, sub = kind.partition(";")[0].strip().lower().partition("/")
+    return main == "application" and (sub == "json" or sub.endswith("+json"))

@@ -1,0 +1,46 @@
+"""Which tests take seconds, start processes or need a server: ``make test`` runs them, ``make quick`` does not.
+
+A folder or a file is named here once; a single test elsewhere has ``@pytest.mark.medium``. What takes longer, or is
+statistics of many runs, is marked ``slow`` where it stands, and only ``make test-all`` runs it. Measured times decide:
+``make test PYTEST_ARGS=--durations=40``. ``make quick`` has 90 seconds on two cores.
+"""
+
+MEDIUM = (
+    "tests/bandit/test_drift.py",
+    "tests/bandit/test_figures.py",
+    "tests/bandit/test_hostile.py",
+    "tests/base/test_compiled.py",
+    "tests/benchmarks",
+    "tests/cli",
+    "tests/client/test_page.py",
+    "tests/client/test_service.py",
+    "tests/evaluate",
+    "tests/model/test_joint.py",
+    "tests/paper",
+    "tests/service/test_attack.py",
+    "tests/service/test_bodies.py",
+    "tests/service/test_connections.py",
+    "tests/service/test_durability.py",
+    "tests/service/test_fuzz.py",
+    "tests/service/test_hostile.py",
+    "tests/service/test_hung_replica.py",
+    "tests/service/test_measured.py",
+    "tests/service/test_page.py",
+    "tests/service/test_policies.py",
+    "tests/service/test_replicas.py",
+    "tests/service/test_restart.py",
+    "tests/service/test_strange.py",
+    "tests/service/test_troubles.py",
+    "tests/sim/test_backends.py",
+    "tests/sim/test_compare.py",
+    "tests/sim/test_digests.py",
+    "tests/sim/test_results.py",
+    "tests/sim/test_simulate.py",
+    "tests/store/test_fairness.py",
+    "tests/store/test_migrations.py",
+    "tests/store/test_processes.py",
+    "tests/store/test_stopped.py",
+    "tests/study",
+    "tests/test_docs.py",
+)
+FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of these is medium wherever it stands
