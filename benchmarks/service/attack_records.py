@@ -15,7 +15,7 @@ from typing import Any
 
 Json = dict[str, Any]
 SOON = 7.0  # seconds within which a server that nothing was done to answers: 5, and 2 for a busy machine
-BOUND = 25.0  # seconds within which any server that runs answers or fails; its database may be paused for 20 of them
+BOUND = 20.0  # seconds within which any server that runs answers or fails, whatever was done to its database
 GRACE = 5.0  # seconds after a fault in which its servers may still fail
 _MARK = re.compile(r"zq(\d+)zq")
 _EXAMPLES, _ALIKE = 40, 3  # that are kept of a promise, and of those with the same words

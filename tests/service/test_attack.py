@@ -176,5 +176,5 @@ def test_an_answer_is_judged_by_what_was_done_to_its_server():
     assert "no request ends in an internal error" in answered(500, faults=["database killed"])
     assert answered(200, seconds=10) == {"a server is not held up"}
     assert answered(200, seconds=10, faults=["database paused"]) == set()
-    assert answered(503, seconds=30, faults=["database paused"]) == {"a request is answered or fails in bounded time"}
+    assert answered(503, seconds=25, faults=["database paused"]) == {"a request is answered or fails in bounded time"}
     assert answered(200, answer={"message": "offer 1 zq7zq"}) == {"no answer names values of other tenants"}
