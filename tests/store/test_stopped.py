@@ -126,6 +126,41 @@ def test_a_connection_that_is_cut_at_any_byte_holds_up_nobody(write, proxy, post
             assert [event.seq for event in store.events(other)] == [1, 2, 3, 4]
 
 
+GIVEN_UP = {
+    **{name: WRITES[name] for name in ("append", "create", "delete")},
+    "read": lambda store, bandit, head: list(store.events(bandit)),
+    "look up a key": lambda store, bandit, head: store.keyed(bandit, ["k"]),
+    "look at the clock": lambda store, bandit, head: store.clock(),
+}
+
+
+@pytest.mark.parametrize("call", GIVEN_UP)
+def test_a_database_that_never_answers_is_given_up(call, proxy, postgres_url, monkeypatch):
+    """Nothing passes any more, with all connections open: whoever asks is told so, and it works again later."""
+    monkeypatch.setattr(postgres, "_ANSWER", 0.3)
+    caught = []
+
+    def ask():
+        try:
+            GIVEN_UP[call](cut, bandit, head)
+        except Exception as error:
+            caught.append(error)
+
+    with Store.open(proxy.url(postgres_url)) as cut:
+        bandit = cut.create("a", [New("Created", 0.0)]).id
+        head = cut.append(bandit, cut.head(bandit), [New("x", 0.0)])[-1]
+        head = Head(head.seq, head.chain)
+        proxy.hold(0)
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(60)
+        [error] = caught  # else it waits for ever
+        assert isinstance(error, StoreError), error
+        assert "no answer came for 0.3 seconds" in str(error)
+        proxy.release()
+        assert cut.head(bandit).seq >= head.seq  # what was held may come late
+
+
 def attempt(write, *arguments):
     """Write what others may have made impossible meanwhile, but not by holding it up."""
     with contextlib.suppress(ConflictError, UnknownBanditError, ValueError):

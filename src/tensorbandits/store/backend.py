@@ -50,8 +50,8 @@ class Backend(ABC):
         self._texts: dict[Executable, str] = {}
 
     @abstractmethod
-    def write(self, *calls: Call) -> list[Done]:
-        """Run some statements in one transaction, which is durable at the end."""
+    def write(self, *calls: Call, long: bool = False) -> list[Done]:
+        """Run some statements in one transaction, which is durable at the end; say if it may take long."""
 
     @abstractmethod
     def create(self, name: str, created: float, rows: Sequence[dict[str, Any]]) -> int:

@@ -302,6 +302,7 @@ class Store:
                 (statements.drop_cached, this),
                 (statements.put_cache, this | {"time": time.time(), "state": state}),
                 (statements.drop_old_caches, {"bandit": bandit}),
+                long=True,
             )
 
     def snapshot(self, bandit: int, until: int | None = None) -> tuple[int, bytes] | None:
@@ -332,6 +333,7 @@ class Store:
                 (statements.drop_states, this),
                 (statements.forget, this),
                 (statements.put_base, this | {"time": time.time(), "state": state}),
+                long=True,
             )
             if moved.rows:
                 return forgotten.changed

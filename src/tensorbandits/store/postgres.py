@@ -8,7 +8,7 @@ import select as sockets
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -38,8 +38,8 @@ from tensorbandits.store.fairness import Pauses
 from tensorbandits.store.postgres_errors import explain
 from tensorbandits.store.schema import bandits, events
 
-Driver = psycopg.Connection[tuple[Any, ...]]
-
+_ANSWER = 8.0  # seconds for the answer to a statement; two such waits, one after the other, are below 20
+_LONG = 65.0  # seconds for one that changes much, which the server itself ends after 60
 _CHANNEL = "tensorbandits"
 _LOCKS = 0x7462  # sets our advisory locks apart from those of others in the same database
 _POLL = 1.0  # seconds after which we look ourselves, should a notification have been lost
@@ -62,6 +62,31 @@ _CONNECTION = {
 }
 
 _notify = f"SELECT pg_notify('{_CHANNEL}', %(sender)s)"
+
+
+class Driver(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits so many ``seconds`` for an answer, and then is given up.
+
+    A network that lets nothing pass, with all connections open, would else be waited for without end.
+    """
+
+    seconds = _ANSWER
+
+    def wait(self, gen: Generator[Any, Any, Any], *arguments: Any, **named: Any) -> Any:
+        """Wait until a statement is done, which goes on whenever something came, and else now and then."""
+        return super().wait(self._bounded(gen, time.monotonic() + self.seconds), *arguments, **named)
+
+    def _bounded(self, steps: Generator[Any, Any, Any], end: float) -> Generator[Any, Any, Any]:
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > end:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"no answer came for {self.seconds:g} seconds")
+                wanted = steps.send(ready)
+        except StopIteration as done:
+            return done.value
 
 
 class _NotTheLogError(Exception):
@@ -87,7 +112,7 @@ class Postgres(Backend):
             max_overflow=8,
             pool_timeout=PATIENCE,
         )
-        event.listen(self.engine, "do_connect", self.refuse_closed)
+        event.listen(self.engine, "do_connect", self._connect)
         event.listen(self.engine, "connect", self._configure)
         event.listen(self.engine, "checkout", _refuse_stale)
         self._name = uuid.uuid4().hex  # tells our notifications from those of others
@@ -99,6 +124,11 @@ class Postgres(Backend):
         self._looked = -math.inf  # when, and what was there
         self._heads: list[tuple[Any, ...]] = []
 
+    def _connect(self, *given: Any) -> Driver:
+        """Open a connection; the last of what is given are the arguments."""
+        self.refuse_closed()
+        return Driver.connect(*given[-2], **given[-1])
+
     def _configure(self, driver: Driver, _: object) -> None:
         """Set up a new connection."""
         encoding = driver.info.parameter_status("server_encoding")
@@ -107,9 +137,10 @@ class Postgres(Backend):
         wanted = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
         driver.execute(f"SELECT {wanted}")
 
-    def write(self, *calls: Call) -> list[Done]:
+    def write(self, *calls: Call, long: bool = False) -> list[Done]:
         """Run some statements in one message, which the server takes for one transaction."""
         with self.explained(), self.borrowed() as connection:
+            _driver(connection).seconds = _LONG if long else _ANSWER
             return self._send(connection, [(self.text(statement), parameters) for statement, parameters in calls])
 
     def _send(
@@ -121,8 +152,7 @@ class Postgres(Backend):
         stopped, or cut off, holds nothing that others wait for. (Parameters that are sent apart from a statement are
         messages of their own, between which a server waits for the next.)
         """
-        driver: Driver = connection.driver_connection  # type: ignore[assignment]
-        cursor = psycopg.ClientCursor(driver)
+        cursor = psycopg.ClientCursor(_driver(connection))
         message = [cursor.mogrify(text, parameters) for text, parameters in texts]
         if loud := time.monotonic() - self._notified > _QUIET:
             message.append(cursor.mogrify(_notify, {"sender": self._name + news}))
@@ -171,9 +201,8 @@ class Postgres(Backend):
     def _prepare(self, connection: PoolProxiedConnection) -> None:
         """Have the server plan the statements of an append once for a connection: planning takes as long as running."""
         if "prepared" not in connection.info:
-            driver: Driver = connection.driver_connection  # type: ignore[assignment]
             for text in postgres_statements.prepare(self.text):
-                driver.execute(text)
+                _driver(connection).execute(text)
             connection.info["prepared"] = True
 
     @contextmanager
@@ -181,6 +210,7 @@ class Postgres(Backend):
         """Return a transaction in which tables may be changed, while no other process changes them."""
         with self.explained(), self.engine.connect() as connection:
             connection.execution_options(isolation_level="READ COMMITTED")
+            _driver(connection.connection).seconds = math.inf
             with connection.begin():
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '10min'")
@@ -195,6 +225,7 @@ class Postgres(Backend):
         """Return a transaction that sees all tables as they were at one moment."""
         with self.explained(), self.engine.connect() as connection:
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            _driver(connection.connection).seconds = math.inf
             with connection.begin():
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 yield connection
@@ -254,7 +285,7 @@ class Postgres(Backend):
         """Open the connection that listens."""
         with self.explained():
             held = self.engine.raw_connection()
-        listener: Driver = held.driver_connection  # type: ignore[assignment]
+        listener = _driver(held)
         held.detach()  # it is ours, and of no other use
         self._listener = listener
         listener.execute(f"LISTEN {_CHANNEL}")
@@ -301,6 +332,13 @@ def _refuse_stale(driver: Driver, *_: object) -> None:
         raise InvalidatePoolError("closed")
     if _ready(driver):
         raise InvalidatePoolError("the server ended the connection")
+    driver.seconds = _ANSWER
+
+
+def _driver(connection: PoolProxiedConnection) -> Driver:
+    """Return the connection that the pool holds."""
+    driver: Driver = connection.driver_connection  # type: ignore[assignment]
+    return driver
 
 
 def _ready(driver: Driver) -> bool:

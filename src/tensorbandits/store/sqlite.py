@@ -95,7 +95,7 @@ class SQLite(Backend):
         driver.execute("PRAGMA cell_size_check = ON")  # notices more of a damaged file, as it is read
         driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
 
-    def write(self, *calls: Call) -> list[Done]:
+    def write(self, *calls: Call, long: bool = False) -> list[Done]:
         """Run some statements in one transaction."""
         with self._transaction() as connection:
             return [self._run(_driver(connection), call) for call in calls]
