@@ -267,12 +267,13 @@ class Book:
         if len(self._cells) > self.capacity:
             self._cells.clear()
         self.journal.assign(self, "_stamp", self._stamp + 1)
-        record = Record(self._cells.setdefault(cell, cell), time, note=note, held=held, stamp=self._stamp)
-        self.journal.assign(self, "inactive", self.inactive + 1)
-        self._put(number, record)
+        cell = self._cells.setdefault(cell, cell)
         if active:
-            self.activate(number, time=time)
+            order, due, rounds = self._begin(number, time)
+            self._put(number, Record(cell, time, OPEN, note, held, due, rounds, order, stamp=self._stamp))
         else:
+            self._put(number, Record(cell, time, INACTIVE, note, held, stamp=self._stamp))
+            self.journal.assign(self, "inactive", self.inactive + 1)
             self.journal.append(self._hidden, (self._stamp, number))
 
     def activate(self, number: str, *, time: float) -> Record | None:
@@ -280,19 +281,23 @@ class Book:
         record = self[number]
         if record.state != INACTIVE:
             return None
+        self.journal.assign(self, "inactive", self.inactive - 1)
+        order, due, rounds = self._begin(number, time)
+        record = record._replace(state=OPEN, order=order, due=due, in_rounds=rounds)
+        self._put(number, record)
+        return record
+
+    def _begin(self, number: str, time: float) -> tuple[int, float, bool]:
+        """Count a decision as shown; return its place, and when its window ends, in seconds or in rounds."""
         order, due, rounds = self.rounds + 1, math.inf, False
+        self.journal.assign(self, "rounds", order)
+        self.journal.assign(self, "open_count", self.open_count + 1)
+        self.journal.append(self._shown, (order, number))
         if self.window is not None:
             rounds = self.window.rounds
             due = (order if rounds else time) + self.window.length
-        self.journal.assign(self, "rounds", order)
-        self.journal.assign(self, "inactive", self.inactive - 1)
-        self.journal.assign(self, "open_count", self.open_count + 1)
-        record = record._replace(state=OPEN, order=order, due=due, in_rounds=rounds)
-        self._put(number, record)
-        self.journal.append(self._shown, (order, number))
-        if self.window is not None:  # an entry that a trial leaves is like one that is out of date
-            heapq.heappush(self._ends[rounds], (due, order, number))
-        return record
+            heapq.heappush(self._ends[rounds], (due, order, number))  # in a trial it is left, like one out of date
+        return order, due, rounds
 
     def cancel(self, number: str) -> Record:
         """Close a decision that takes no reward, and return it as it was."""

@@ -26,6 +26,8 @@ def plain(label: Any) -> Any:
 
 def key(label: Any, mode: str) -> Key:
     """Return what a label is looked up by: its kind and its value, as Python takes True for 1."""
+    if type(label) is str:  # nearly all are
+        return "str", label
     value = plain(label)
     if isinstance(value, bool):
         return "truth", value

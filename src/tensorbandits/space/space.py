@@ -460,8 +460,7 @@ def _merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[
         return dict(named)
     if not isinstance(labels, Mapping):
         raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}, or offer='a'")
-    twice = sorted(set(labels) & set(named))
-    if twice:
+    if named and (twice := sorted(set(labels) & set(named))):
         raise ValueError(f"mode {twice[0]!r} is given twice; give it once")
     return {**labels, **named}
 

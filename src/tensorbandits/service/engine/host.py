@@ -163,12 +163,12 @@ class Host:
     def decision(self, event: Event) -> dict[str, Any]:
         """Return the decision of an event as plain data, as ``Decision.to_dict`` does."""
         body, space = event.body, self.core.space
-        arm = {mode: written(label) for mode, label in space.labels(body["cell"]).items()}
+        arm = {mode: written(label) for mode, label in space.labels(tuple(body["cell"])).items()}
         given = {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
         answer |= {"policy": type(self.core.policy).__name__, "time": event.time}
         if "would" in body:
-            would = space.labels(body["would"]["cell"])
+            would = space.labels(tuple(body["would"]["cell"]))
             answer["would"] = {mode: written(label) for mode, label in would.items() if mode not in given}
         return answer
 
