@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, Self
 
 PREFIX = "TENSORBANDITS_"
@@ -198,6 +199,7 @@ def _shown(name: str, value: Any) -> str:
     return "hidden" if name == "store" and isinstance(value, str) and value.strip() else repr(value)
 
 
+@lru_cache(1024)  # as it is asked of every request
 def is_loopback(host: str) -> bool:
     """Say whether only this machine can reach what listens on this address.
 

@@ -113,7 +113,8 @@ class SQLite(Backend):
         with self._transaction() as connection:
             driver = _driver(connection)
             found = self._run(driver, (statements.standing, {"bandit": bandit})).rows
-            if not found or Standing.of(found[0]) != (Standing.of(found[0]).base, head, False):
+            standing = Standing.of(found[0]) if found else None
+            if standing is None or standing.deleted or standing.head != head:
                 wanted = {"bandit": bandit, "after": head.seq, "until": head.seq + OTHERS, "limit": OTHERS}
                 return list(self._run(driver, (statements.log, wanted)).rows)
             driver.executemany(self.text(statements.append), rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tensorbandits.service import logs
 from tensorbandits.service.engine.demo import Demo
@@ -72,7 +73,23 @@ def _demo(engine: Engine) -> Demo:
 
 
 class _App(FastAPI):
-    """An application whose OpenAPI document has examples."""
+    """An application whose OpenAPI document has examples, and in which the guard is the first to see a request.
+
+    Nothing is around the guard, as it lets no exception out; what the framework has there would take a good part of
+    the time of a decision.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        stack: Any = super().build_middleware_stack()
+        while not isinstance(stack, Guard):
+            stack = stack.app
+        return stack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self.middleware_stack is None:
+            return await super().__call__(scope, receive, send)
+        scope["app"] = self
+        await self.middleware_stack(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
