@@ -62,7 +62,6 @@ class Order:
     events: list[Event] = field(default_factory=list)
     before: Event | None = None  # of a request that the log has already
     raised: Exception | None = None
-    settled: bool = False
 
     @property
     def seen(self) -> bool:
