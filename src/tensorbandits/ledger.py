@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.base import codec
+from tensorbandits.base import codec, pieces
 from tensorbandits.base.checks import (
     LARGEST_REWARD,
     Cell,
@@ -34,6 +34,7 @@ from tensorbandits.base.checks import (
 )
 
 _DENSE_LIMIT = 10**8
+_ROOM = 16  # cells that a new ledger has room for
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
 _MOST_IN_ALL = 1e18  # rewards of one cell
@@ -78,15 +79,15 @@ class Ledger:
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape: Cell = check_shape(shape)
         self._position: dict[Cell, int] = {}
-        self._cells = np.zeros((16, len(self.shape)), dtype=np.int64)
-        self._sums = np.zeros((5, 16))  # rows: N, Y, Q, E, a
+        self._cells = np.zeros((_ROOM, len(self.shape)), dtype=np.int64)
+        self._sums = np.zeros((5, _ROOM))  # rows: N, Y, Q, E, a
         self._rounds = 0.0
         self._received = 0.0
         self._version = 0
         self._fadings = 0
         self._log_faded = 0.0
         self._sorted: list[Cell] = []  # cells in order of their levels, as far as `order` has looked
-        self._order = np.zeros(16, dtype=np.int64)  # and their positions
+        self._order = np.zeros(_ROOM, dtype=np.int64)  # and their positions
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
     def add(self, cells: ArrayLike, rewards: ArrayLike, trials: ArrayLike | None = None) -> None:
@@ -105,7 +106,7 @@ class Ledger:
                 given = [[one] for one in given]
             array = check_cells(given[0], self.shape)
             clicks, counts = check_clicks(given[1], given[2], len(array))
-            for cell, ones, count in zip(array.tolist(), clicks.tolist(), counts.tolist(), strict=True):
+            for cell, ones, count in zip(*map(pieces.rows, (array, clicks, counts)), strict=True):
                 self.record_trials(tuple(cell), ones, count)
             return
         if not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
@@ -113,7 +114,7 @@ class Ledger:
             return
         array = check_cells(cells, self.shape)
         values = check_rewards(rewards, len(array))
-        at = [self._locate(tuple(cell), reward) for cell, reward in zip(array.tolist(), values.tolist(), strict=True)]
+        at = self._located(map(tuple, pieces.rows(array)), values)
         deviations = values - self._sums[_A, at]
         for row, terms in ((_N, 1.0), (_Y, values), (_Q, values * values), (_E, deviations * deviations)):
             np.add.at(self._sums[row], at, terms)
@@ -203,7 +204,7 @@ class Ledger:
         if self.shape != other.shape:
             raise ValueError(f"ledgers of shapes {self.shape} and {other.shape} do not add; they must share one space")
         theirs = other._sums[:, : len(other)].copy()  # which may be our own
-        at = [self._locate(cell, first) for cell, first in zip(list(other._position), theirs[_A].tolist(), strict=True)]
+        at = self._located(list(other._position), theirs[_A])
         shift = theirs[_A] - self._sums[_A, at]
         theirs[_E] += shift * (2.0 * theirs[_Y] - theirs[_N] * (theirs[_A] + self._sums[_A, at]))
         np.maximum(theirs[_E], 0.0, out=theirs[_E])  # where rewards differ by rounding, the sum may
@@ -257,6 +258,11 @@ class Ledger:
             self._sums[_A, at] = first
             self._position[cell] = at
         return at
+
+    def _located(self, cells: Iterable[Cell], firsts: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the positions of cells, of which several may be the same, making room for those that are new."""
+        found = (self._locate(cell, first) for cell, first in zip(cells, pieces.rows(firsts), strict=True))
+        return np.fromiter(found, np.int64, len(firsts))
 
     @property
     def version(self) -> int:
@@ -327,7 +333,8 @@ class Ledger:
         n, known = len(self._position), len(self._sorted)
         if n - known > _SORT_AT_ONCE:
             self._order = np.lexsort(self.cells.T[::-1]).astype(np.int64)
-            self._sorted = [tuple(cell) for cell in self.cells[self._order].tolist()]
+            cells = list(self._position)
+            self._sorted = [cells[at] for at in pieces.rows(self._order)]
         elif n > known:
             if n > len(self._order):
                 self._order = np.concatenate([self._order[:known], np.zeros(len(self._cells), dtype=np.int64)])
@@ -405,7 +412,12 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """Return an independent copy."""
-        return Ledger.from_state(self.state())
+        copy, names = Ledger(self.shape), ("rounds", "received", "version", "fadings", "log_faded")
+        for name in names:
+            setattr(copy, f"_{name}", getattr(self, f"_{name}"))
+        copy._position, copy._sorted = self._position.copy(), self._sorted.copy()
+        copy._cells, copy._sums, copy._order = self._cells.copy(), self._sums.copy(), self._order.copy()
+        return copy
 
     def __add__(self, other: Ledger) -> Ledger:
         """Merge two ledgers of the same space: counts, sums and squares add.
@@ -501,8 +513,8 @@ class Ledger:
         ledger = cls(np.asarray(state["shape"]).tolist())
         cells = check_cells(state["cells"], ledger.shape)
         sums = check_array(state["sums"], "a ledger's sums", (5, len(cells)))
-        for cell, first in zip(cells.tolist(), sums[_A].tolist(), strict=True):
-            ledger._locate(tuple(cell), first)
+        for cell in pieces.rows(cells):
+            ledger._position[tuple(cell)] = len(ledger._position)
         if len(ledger) != len(cells):
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         N, Y, Q, E, a = sums
@@ -513,7 +525,11 @@ class Ledger:
             )
         if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
-        ledger._sums[:, : len(cells)] = sums
+        room = _ROOM
+        while room < len(cells):
+            room *= 2
+        ledger._cells, ledger._sums = np.zeros((room, len(ledger.shape)), dtype=np.int64), np.zeros((5, room))
+        ledger._cells[: len(cells)], ledger._sums[:, : len(cells)] = cells, sums
         whole = float(ledger.counts.sum())
         ledger._rounds = check_array(state.get("rounds", whole), "rounds", ()).item()  # states did not always have it
         if not abs(ledger._rounds - whole) <= _ROUNDING * whole:
