@@ -1,7 +1,7 @@
-"""Rows of arrays and columns as Python objects, some at a time, so that other threads go on meanwhile.
+"""Many rows of arrays and columns in calls that do not keep Python's lock for long, so that other threads go on.
 
-One call that lists a hundred thousand rows keeps Python's lock for 10 milliseconds, for which every other thread of
-the process stops: also the one that decides. The rows of a small piece take a fraction of one.
+One call that lists a hundred thousand rows keeps it for 10 milliseconds, and one that sorts them as records for 50, for
+which every other thread of the process stops: also the one that decides. A small piece takes a fraction of one.
 """
 
 from __future__ import annotations
@@ -44,3 +44,18 @@ def floats(column: _Column) -> NDArray[np.float64]:
     for start in range(0, len(column), PIECE):
         found[start : start + PIECE] = np.asarray(column[start : start + PIECE].to_list(), dtype=np.float64)
     return found
+
+
+def numbered(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for each of some cells (n, d), the same for equal ones, from 0 on in the order of their levels.
+
+    ``np.unique(cells, axis=0, return_inverse=True)`` has it too, but keeps Python's lock as it sorts.
+
+    >>> numbered(np.array([[1, 0], [0, 7], [1, 0]])).tolist()
+    [1, 0, 1]
+    """
+    order = np.lexsort(cells.T[::-1])
+    placed = cells[order]
+    numbers = np.zeros(len(cells), dtype=np.int64)
+    numbers[order[1:]] = np.cumsum((placed[1:] != placed[:-1]).any(axis=1))
+    return numbers

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, feasible_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.effects import Family, Kind, check_kind, main_effects
@@ -212,24 +213,12 @@ def _plain(train: Ledger, cells: Ints, family: Family) -> dict[str, Floats]:
 
 def _at(ledger: Ledger, cells: Ints) -> tuple[Floats, Floats]:
     """Return the counts and the sums of rewards of cells (n, d), 0 where there are none."""
-    keys = _numbered(np.concatenate([ledger.cells, cells]))
+    keys = pieces.numbered(np.concatenate([ledger.cells, cells]))
     own, wanted = keys[: len(ledger)], keys[len(ledger) :]
     order = np.argsort(own)
     at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
     there = own[at] == wanted
     return np.where(there, ledger.counts[at], 0.0), np.where(there, ledger.totals[at], 0.0)
-
-
-def _numbered(cells: Ints) -> Ints:
-    """Return a number for each of some cells (n, d), the same for the same ones, in their order.
-
-    ``np.unique(cells, axis=0)`` has it too, but keeps Python's lock as it sorts, so that all other threads stop.
-    """
-    order = np.lexsort(cells.T[::-1])
-    placed = cells[order]
-    numbers = np.empty(len(cells), dtype=np.int64)
-    numbers[order] = np.cumsum(np.r_[False, (placed[1:] != placed[:-1]).any(axis=1)][: len(cells)])
-    return numbers
 
 
 class _Learner:
