@@ -328,7 +328,8 @@ def test_a_copy_is_what_its_state_says_and_goes_its_own_way() -> None:
     ledger.fade(0.5)
     copy, twin = ledger.copy(), Ledger.from_state(ledger.state())
     for one in (copy, twin):
-        assert one == ledger and np.array_equal(one.order, ledger.order)
+        assert one == ledger
+        assert np.array_equal(one.order, ledger.order)
         assert all(np.array_equal(value, ledger.state()[name]) for name, value in one.state().items())
     before = ledger.state()
     for one in (copy, twin):
