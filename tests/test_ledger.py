@@ -296,3 +296,45 @@ def test_a_ledger_whose_rewards_faded_and_were_amended_can_be_read_again():
             ledger.replace((0, 0), 1.0, 0.0, weight=2.0 ** (-age / 64))
         assert Ledger.from_state(ledger.state()) == ledger
         assert ledger[0, 0].total == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("ours", "theirs"), [(0, 300), (300, 300), (2_000, 100), (100, 2_000), (300, 3)])
+def test_merging_at_once_is_merging_cell_by_cell(
+    ours: int, theirs: int, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(ours + theirs)
+    parts = [Ledger((12, 9, 11)) for _ in range(2)]
+    for part, count in zip(parts, (ours, theirs), strict=True):
+        if count:
+            part.add(rng.integers(9, size=(count, 3)), rng.standard_normal(count))
+    results = []
+    for at_once in (0, 10**9):
+        monkeypatch.setattr("tensorbandits.ledger._SORT_AT_ONCE", at_once)
+        result = parts[0].copy()
+        if known:
+            assert (11, 8, 10) not in result
+        result.merge(parts[1])
+        assert [tuple(cell) for cell in result.cells[result.order].tolist()] == sorted(entry.cell for entry in result)
+        assert all(result[entry.cell] == entry for entry in result)
+        results.append(result.state())
+    for name, value in results[0].items():
+        assert np.array_equal(value, results[1][name]), name
+
+
+def test_a_copy_is_what_its_state_says_and_goes_its_own_way() -> None:
+    ledger = Ledger((30, 30))
+    ledger.add(np.random.default_rng(0).integers(30, size=(400, 2)), np.arange(400.0))
+    ledger.fade(0.5)
+    copy, twin = ledger.copy(), Ledger.from_state(ledger.state())
+    for one in (copy, twin):
+        assert one == ledger
+        assert np.array_equal(one.order, ledger.order)
+        assert all(np.array_equal(value, ledger.state()[name]) for name, value in one.state().items())
+    before = ledger.state()
+    for one in (copy, twin):
+        for cell in [(29, 29), (0, 29), (29, 0), (3, 3)]:
+            one.add(cell, 5.0)
+            assert one.cells[one.order].tolist() == sorted(one.cells.tolist())
+    assert copy == twin != ledger
+    assert all(np.array_equal(value, before[name]) for name, value in ledger.state().items())

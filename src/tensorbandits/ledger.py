@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.base import codec
+from tensorbandits.base import codec, pieces
 from tensorbandits.base.checks import (
     LARGEST_REWARD,
     Cell,
@@ -34,7 +34,9 @@ from tensorbandits.base.checks import (
 )
 
 _DENSE_LIMIT = 10**8
+_ROOM = 16  # cells that a new ledger has room for
 _SORT_AT_ONCE = 64  # this many new cells are sorted with all the rest rather than put in one by one
+_FEW = 8  # one by one, so many times fewer cells are found sooner than all are sorted
 _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it can still be divided by
 _MOST_IN_ALL = 1e18  # rewards of one cell
 _ROUNDING, _EPSILON = 1e-9, 1e-14  # of a sum of squares about a reward, and of a plain sum, in their own sizes
@@ -77,16 +79,18 @@ class Ledger:
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape: Cell = check_shape(shape)
-        self._position: dict[Cell, int] = {}
-        self._cells = np.zeros((16, len(self.shape)), dtype=np.int64)
-        self._sums = np.zeros((5, 16))  # rows: N, Y, Q, E, a
+        self._size = 0  # observed cells
+        self._known: dict[Cell, int] | None = {}  # their positions; None until they are asked for
+        self._cells = np.zeros((_ROOM, len(self.shape)), dtype=np.int64)
+        self._sums = np.zeros((5, _ROOM))  # rows: N, Y, Q, E, a
         self._rounds = 0.0
         self._received = 0.0
         self._version = 0
         self._fadings = 0
         self._log_faded = 0.0
-        self._sorted: list[Cell] = []  # cells in order of their levels, as far as `order` has looked
-        self._order = np.zeros(16, dtype=np.int64)  # and their positions
+        self._ordered = 0  # cells that `order` has looked at
+        self._order = np.zeros(_ROOM, dtype=np.int64)  # their positions in order of their levels
+        self._sorted: list[Cell] | None = []  # and they themselves; None until one is to be put among them
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
     def add(self, cells: ArrayLike, rewards: ArrayLike, trials: ArrayLike | None = None) -> None:
@@ -105,7 +109,7 @@ class Ledger:
                 given = [[one] for one in given]
             array = check_cells(given[0], self.shape)
             clicks, counts = check_clicks(given[1], given[2], len(array))
-            for cell, ones, count in zip(array.tolist(), clicks.tolist(), counts.tolist(), strict=True):
+            for cell, ones, count in zip(*map(pieces.rows, (array, clicks, counts)), strict=True):
                 self.record_trials(tuple(cell), ones, count)
             return
         if not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
@@ -113,7 +117,7 @@ class Ledger:
             return
         array = check_cells(cells, self.shape)
         values = check_rewards(rewards, len(array))
-        at = [self._locate(tuple(cell), reward) for cell, reward in zip(array.tolist(), values.tolist(), strict=True)]
+        at = self._located(map(tuple, pieces.rows(array)), values)
         deviations = values - self._sums[_A, at]
         for row, terms in ((_N, 1.0), (_Y, values), (_Q, values * values), (_E, deviations * deviations)):
             np.add.at(self._sums[row], at, terms)
@@ -160,7 +164,7 @@ class Ledger:
         """
         check_weight(weight)
         key, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
-        at = self._position.get(key)
+        at = self._position().get(key)
         N, Y, Q, E, a = self._sums[:, at].tolist() if at is not None else (0.0,) * 5
         Y, Q = Y + weight * (after - before), Q + weight * (after * after - before * before)
         about = (before - a) ** 2
@@ -203,7 +207,7 @@ class Ledger:
         if self.shape != other.shape:
             raise ValueError(f"ledgers of shapes {self.shape} and {other.shape} do not add; they must share one space")
         theirs = other._sums[:, : len(other)].copy()  # which may be our own
-        at = [self._locate(cell, first) for cell, first in zip(list(other._position), theirs[_A].tolist(), strict=True)]
+        at = self._joined(other.cells, theirs[_A])
         shift = theirs[_A] - self._sums[_A, at]
         theirs[_E] += shift * (2.0 * theirs[_Y] - theirs[_N] * (theirs[_A] + self._sums[_A, at]))
         np.maximum(theirs[_E], 0.0, out=theirs[_E])  # where rewards differ by rounding, the sum may
@@ -223,7 +227,7 @@ class Ledger:
         (1.5, 3.0, 1.5)
         """
         check_weight(factor, "factor")
-        n = len(self._position)
+        n = self._size
         sums = self._sums[:_A, :n]
         self._fadings += 1
         if self._fadings % _REBASE == 0:
@@ -247,15 +251,50 @@ class Ledger:
 
     def _locate(self, cell: Cell, first: float) -> int:
         """Return the position of a cell, making room for it at the end, about its first reward, if it is new."""
-        at = self._position.get(cell)
+        known = self._position() if self._known is None else self._known
+        at = known.get(cell)
         if at is None:
-            at = len(self._position)
+            at = self._size
             if at == len(self._cells):
-                self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
-                self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
+                self._make_room(at + 1)
             self._cells[at] = cell
             self._sums[_A, at] = first
-            self._position[cell] = at
+            known[cell] = at
+            self._size += 1
+        return at
+
+    def _position(self) -> dict[Cell, int]:
+        """Return where each cell is. Most ledgers of many cells are never asked: they are only added up and read."""
+        if self._known is None:
+            self._known = {tuple(cell): at for at, cell in enumerate(pieces.rows(self.cells))}
+        return self._known
+
+    def _make_room(self, count: int) -> None:
+        """Have room for so many cells."""
+        while count > len(self._cells):
+            self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
+            self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
+
+    def _located(self, cells: Iterable[Cell], firsts: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the positions of cells, of which several may be the same, making room for those that are new."""
+        found = (self._locate(cell, first) for cell, first in zip(cells, pieces.rows(firsts), strict=True))
+        return np.fromiter(found, np.int64, len(firsts))
+
+    def _joined(self, cells: NDArray[np.int64], firsts: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the positions of cells (m, d), each of which is there once, making room for those that are new."""
+        if len(cells) <= _SORT_AT_ONCE or (self._known is not None and _FEW * len(cells) < self._size):
+            return self._located(map(tuple, pieces.rows(cells)), firsts)
+        n, numbers = self._size, pieces.numbered(np.concatenate([self.cells, cells]))
+        place = np.full(len(numbers), -1)
+        place[numbers[:n]] = np.arange(n)
+        at = place[numbers[n:]]
+        new = at < 0
+        self._size += int(new.sum())
+        self._make_room(self._size)
+        at[new] = np.arange(n, self._size)
+        self._cells[n : self._size], self._sums[_A, n : self._size] = cells[new], firsts[new]
+        if self._known is not None:
+            self._known.update((tuple(cell), j) for j, cell in enumerate(pieces.rows(self._cells[n : self._size]), n))
         return at
 
     @property
@@ -276,22 +315,22 @@ class Ledger:
     @property
     def cells(self) -> NDArray[np.int64]:
         """The observed cells in order of first sight, shape (n, d); a view, not to be written to."""
-        return self._cells[: len(self._position)]
+        return self._cells[: self._size]
 
     @property
     def counts(self) -> NDArray[np.float64]:
         """The number of rewards ``N`` per observed cell, shape (n,); a view. Fractions come from fading."""
-        return self._sums[_N, : len(self._position)]
+        return self._sums[_N, : self._size]
 
     @property
     def totals(self) -> NDArray[np.float64]:
         """The sum of rewards ``Y`` per observed cell, shape (n,); a view."""
-        return self._sums[_Y, : len(self._position)]
+        return self._sums[_Y, : self._size]
 
     @property
     def squares(self) -> NDArray[np.float64]:
         """The sum of squared rewards ``Q`` per observed cell, shape (n,); a view."""
-        return self._sums[_Q, : len(self._position)]
+        return self._sums[_Q, : self._size]
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -302,7 +341,7 @@ class Ledger:
     def within(self) -> NDArray[np.float64]:
         """The sum of squares of each observed cell's rewards about their mean, shape (n,)."""
         if self._within[0] != self._version:
-            N, Y, _, E, a = self._sums[:, : len(self._position)]
+            N, Y, _, E, a = self._sums[:, : self._size]
             self._within = (self._version, np.maximum(E - (Y - a * N) ** 2 / N, 0.0))
         return self._within[1]
 
@@ -324,11 +363,13 @@ class Ledger:
         >>> ledger.order.tolist()
         [2, 1, 0]
         """
-        n, known = len(self._position), len(self._sorted)
+        n, known = self._size, self._ordered
         if n - known > _SORT_AT_ONCE:
-            self._order = np.lexsort(self.cells.T[::-1]).astype(np.int64)
-            self._sorted = [tuple(cell) for cell in self.cells[self._order].tolist()]
+            self._order, self._sorted = np.lexsort(self.cells.T[::-1]).astype(np.int64), None
         elif n > known:
+            if self._sorted is None:
+                cells = list(self._position())
+                self._sorted = [cells[at] for at in pieces.rows(self._order[:known])]
             if n > len(self._order):
                 self._order = np.concatenate([self._order[:known], np.zeros(len(self._cells), dtype=np.int64)])
             for position in range(known, n):
@@ -337,17 +378,18 @@ class Ledger:
                 self._sorted.insert(at, cell)
                 self._order[at + 1 : position + 1] = self._order[at:position]
                 self._order[at] = position
+        self._ordered = n
         return self._order[:n]
 
     @property
     def mean(self) -> float:
         """The mean of all rewards seen; 0 when there are none."""
-        return float(self.totals.sum() / self.rounds) if self._position else 0.0
+        return float(self.totals.sum() / self.rounds) if self._size else 0.0
 
     @property
     def variance(self) -> float:
         """The variance of all rewards seen about their mean; 0 when there are none."""
-        if not self._position:
+        if not self._size:
             return 0.0
         within = self.within.sum()
         between = (self.counts * (self.means - self.mean) ** 2).sum()
@@ -363,23 +405,23 @@ class Ledger:
         return Repeats(float(self.within.sum()), float(np.maximum(self.counts - 1.0, 0.0).sum()))
 
     def __len__(self) -> int:
-        return len(self._position)
+        return self._size
 
     def __contains__(self, cell: object) -> bool:
         try:
-            return check_cell(cell, self.shape) in self._position  # type: ignore[arg-type]
+            return check_cell(cell, self.shape) in self._position()  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return False
 
     def __getitem__(self, cell: Sequence[int]) -> Entry:
         """The entry of one cell, with zeros when it was never observed."""
         key = check_cell(cell, self.shape)
-        at = self._position.get(key)
+        at = self._position().get(key)
         return Entry(key, 0.0, 0.0, 0.0) if at is None else Entry(key, *self._sums[:_E, at].tolist())
 
     def __iter__(self) -> Iterator[Entry]:
-        for cell, at in self._position.items():
-            yield Entry(cell, *self._sums[:_E, at].tolist())
+        for cell, sums in zip(pieces.rows(self.cells), pieces.rows(self._sums[:_E, : self._size].T), strict=True):
+            yield Entry(tuple(cell), *sums)
 
     def __repr__(self) -> str:
         return f"Ledger(shape={self.shape}, cells={len(self)}, rounds={self.rounds:g})"
@@ -396,7 +438,7 @@ class Ledger:
         >>> list(ledger.part((0, 1)))
         [Entry(cell=(0, 1), rounds=1.0, total=4.0, squares=16.0)]
         """
-        part, at = Ledger(self.shape), self._position.get(cell)
+        part, at = Ledger(self.shape), self._position().get(cell)
         if at is not None:
             part._locate(cell, 0.0)
             part._sums[:, 0] = self._sums[:, at]
@@ -405,7 +447,12 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """Return an independent copy."""
-        return Ledger.from_state(self.state())
+        other = Ledger(self.shape)
+        for name in ("size", "rounds", "received", "version", "fadings", "log_faded", "ordered"):
+            setattr(other, f"_{name}", getattr(self, f"_{name}"))
+        other._cells, other._sums, other._order = self._cells.copy(), self._sums.copy(), self._order.copy()
+        other._known = other._sorted = None
+        return other
 
     def __add__(self, other: Ledger) -> Ledger:
         """Merge two ledgers of the same space: counts, sums and squares add.
@@ -501,9 +548,8 @@ class Ledger:
         ledger = cls(np.asarray(state["shape"]).tolist())
         cells = check_cells(state["cells"], ledger.shape)
         sums = check_array(state["sums"], "a ledger's sums", (5, len(cells)))
-        for cell, first in zip(cells.tolist(), sums[_A].tolist(), strict=True):
-            ledger._locate(tuple(cell), first)
-        if len(ledger) != len(cells):
+        order = np.lexsort(cells.T[::-1]).astype(np.int64)
+        if (cells[order[1:]] == cells[order[:-1]]).all(axis=1).any():
             raise ValueError("a ledger's state names a cell twice; merge such parts with + instead")
         N, Y, Q, E, a = sums
         if not ((N > 0) & (N <= _MOST_IN_ALL) & (E >= 0) & (N * Q >= (1 - 1e-6) * Y * Y)).all():
@@ -513,7 +559,10 @@ class Ledger:
             )
         if (np.maximum(np.abs(Y / N), np.abs(a)) > LARGEST_REWARD * (1 + 1e-9)).any():
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
-        ledger._sums[:, : len(cells)] = sums
+        ledger._make_room(len(cells))
+        ledger._cells[: len(cells)], ledger._sums[:, : len(cells)] = cells, sums
+        ledger._size = ledger._ordered = len(cells)
+        ledger._order, ledger._known, ledger._sorted = order, None, None
         whole = float(ledger.counts.sum())
         ledger._rounds = check_array(state.get("rounds", whole), "rounds", ()).item()  # states did not always have it
         if not abs(ledger._rounds - whole) <= _ROUNDING * whole:

@@ -20,6 +20,8 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
+# Of a long text, some at a time: one call for all of it would stop every other thread for milliseconds.
+_BYTES, _LETTERS = 3 * 2**16, 4 * 2**16
 _APART = ("time", "id")  # fields that a log keeps in columns of their own
 # Fields that are not written as they are: their word, and how they are written and read.
 _CELL: dict[str, Any] = {"write": list, "read": tuple}
@@ -33,11 +35,13 @@ class UnknownEventError(ValueError):
 
 def _packed(ledger: Ledger) -> str:
     packed = codec.pack("ledger", 1, ledger.state())
-    return _SHORT + base64.b64encode(zlib.compress(packed, 1)).decode()
+    short = zlib.compress(packed, 1)
+    return _SHORT + "".join(base64.b64encode(short[at : at + _BYTES]).decode() for at in range(0, len(short), _BYTES))
 
 
 def _unpacked(text: str) -> Ledger:
-    packed = base64.b64decode(text.removeprefix(_SHORT))
+    coded = text.removeprefix(_SHORT)
+    packed = b"".join(base64.b64decode(coded[at : at + _LETTERS]) for at in range(0, len(coded), _LETTERS))
     return Ledger.from_state(codec.unpack(zlib.decompress(packed) if text.startswith(_SHORT) else packed).state)
 
 

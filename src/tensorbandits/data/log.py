@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, check_seed, is_finite
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
@@ -306,7 +307,7 @@ def _levels(
 ) -> tuple[dict[Any, int], tuple[Label, ...]]:
     """Return the indices of a mode's keys, in natural order, and their labels; the ``top`` ones if that is given."""
     rewards: dict[Any, float] = {}
-    for key, keep, count in zip(keys, kept.tolist(), counts.tolist(), strict=True):
+    for key, keep, count in zip(keys, pieces.rows(kept), pieces.rows(counts), strict=True):
         if keep:
             rewards[key] = rewards.get(key, 0.0) + count
     chosen = sorted(rewards, key=mode.position)
@@ -324,10 +325,11 @@ def _placed(groups: Groups, lookups: Sequence[dict[Any, int]]) -> Ints:
     """Return the cells (n, d) of groups, with -1 for keys that are missing or not kept."""
     cells = np.empty((len(groups.missing), len(lookups)), dtype=np.int64)
     for j, lookup in enumerate(lookups):
-        cells[:, j] = [
+        found = (
             -1 if gone else lookup.get(key, -1)
-            for key, gone in zip(groups.keys[j], groups.missing.tolist(), strict=True)
-        ]
+            for key, gone in zip(groups.keys[j], pieces.rows(groups.missing), strict=True)
+        )
+        cells[:, j] = np.fromiter(found, np.int64, len(cells))
     return cells
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.base import pieces
 from tensorbandits.base.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 
@@ -125,7 +126,7 @@ class Source:
         import narwhals as nw
 
         rewards = self.frame.select(self._number(self.reward).alias("reward")).filter(~nw.col("reward").is_null())
-        first = _floats(_collected(rewards.head(1))["reward"])
+        first = pieces.floats(_collected(rewards.head(1))["reward"])
         return float(first[0]) if len(first) and abs(first[0]) <= LARGEST_REWARD else 0.0
 
     def _wrong_trials(self, reward: str, trials: str) -> nw.Expr:
@@ -181,10 +182,10 @@ class Source:
         table = _collected(grouped)
         keys, missing = [], np.zeros(len(table), dtype=bool)
         for name in self._keys:
-            keys.append(table[name].to_list())
-            missing |= np.asarray(table[name].is_null().to_list(), dtype=bool)
-            missing |= np.array([isinstance(key, float) and key != key for key in keys[-1]], dtype=bool)
-        return Groups(keys, missing, {name: _floats(table[name]) for name in numbers})
+            keys.append(list(pieces.entries(table[name])))
+            missing |= np.fromiter(pieces.entries(table[name].is_null()), bool, len(table))
+            missing |= np.fromiter((isinstance(key, float) and key != key for key in keys[-1]), bool, len(table))
+        return Groups(keys, missing, {name: pieces.floats(table[name]) for name in numbers})
 
     # Rows to complain of. These run only when something is wrong.
 
@@ -368,7 +369,3 @@ def _is_nothing(column: nw.Series[Any]) -> bool:
     """Say whether the one value of a column is null or NaN."""
     value = column.to_list()[0]
     return bool(column.is_null().to_list()[0]) or (isinstance(value, float) and value != value)
-
-
-def _floats(column: nw.Series[Any]) -> Floats:
-    return np.asarray(column.to_list(), dtype=np.float64)

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, feasible_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.effects import Family, Kind, check_kind, main_effects
@@ -212,7 +213,7 @@ def _plain(train: Ledger, cells: Ints, family: Family) -> dict[str, Floats]:
 
 def _at(ledger: Ledger, cells: Ints) -> tuple[Floats, Floats]:
     """Return the counts and the sums of rewards of cells (n, d), 0 where there are none."""
-    _, keys = np.unique(np.concatenate([ledger.cells, cells]), axis=0, return_inverse=True)
+    keys = pieces.numbered(np.concatenate([ledger.cells, cells]))
     own, wanted = keys[: len(ledger)], keys[len(ledger) :]
     order = np.argsort(own)
     at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]

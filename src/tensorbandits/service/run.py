@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SWITCH = 0.001  # seconds after which Python lets another thread go on: decisions must not wait for learning
 _FILES = 256  # that a process has open beside its connections
-_YOUNG = 20_000  # new objects after which Python looks for garbage among them
+_YOUNG = 5_000  # new objects after which Python looks for garbage among them, which stops all threads for a millisecond
 
 
 def make() -> FastAPI:
