@@ -114,13 +114,16 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+Responses = dict[int | str, dict[str, Any]]  # what OpenAPI says of answers, by their status
+
+
+def responses(*codes: str) -> Responses:
     """Return what OpenAPI says of these errors of a route, an example of each.
 
     >>> sorted(responses("unknown_bandit", "unknown_decision", "expired_decision"))
     [404, 410]
     """
-    found: dict[int | str, dict[str, Any]] = {}
+    found: Responses = {}
     for code in codes:
         status, meaning = CODES[code]
         one = found.setdefault(status, {"model": ErrorBody, "description": "", "content": {}})
@@ -217,26 +220,10 @@ def _words(error: Mapping[str, Any]) -> str:
 
 
 _TAGS = {
-    "int",
-    "float",
-    "str",
-    "bool",
-    "none",
-    "list",
-    "dict",
-    "bytes",
-    "date",
-    "datetime",
-    "tuple",
-    "set",
+    *("int", "float", "str", "bool", "none", "list", "dict", "bytes", "date", "datetime", "tuple", "set"),
     "constrained-str",
 }
-_PLACES = {
-    "body": "",
-    "query": "the query parameter",
-    "path": "the path's",
-    "header": "the header",
-}
+_PLACES = {"body": "", "query": "the query parameter", "path": "the path's", "header": "the header"}
 
 
 def _name(place: tuple[Any, ...]) -> str:
