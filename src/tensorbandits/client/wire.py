@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
-from tensorbandits.client.steps import Request
+from tensorbandits.client.messages import Request
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, key, plain, read, written
 
