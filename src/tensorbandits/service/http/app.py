@@ -17,9 +17,9 @@ from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.http import errors, examples
 from tensorbandits.service.http.bodies import Bodies
 from tensorbandits.service.http.errors import Problem
+from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.lane import Lane
 from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
@@ -60,12 +60,6 @@ async def metrics(service: Served) -> Response:
     return Response(text, media_type=service.metrics.content_type)
 
 
-def _demo(engine: Engine) -> Demo:
-    demo = Demo(engine)
-    demo.start()
-    return demo
-
-
 class _App(FastAPI):
     """An application whose OpenAPI document has examples."""
 
@@ -92,7 +86,9 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         await asyncio.to_thread(engine.start)
         if started is not None:
             started()
-        demo = _demo(engine) if settings.demo else None
+        demo = Demo(engine) if settings.demo else None
+        if demo is not None:
+            demo.start()
         yield
         if demo is not None:
             await asyncio.to_thread(demo.stop)
@@ -121,7 +117,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard
-    lane: Any = Lane
-    app.add_middleware(lane, serving=app.state.serving)
+    fast_path: Any = FastPath
+    app.add_middleware(fast_path, serving=app.state.serving)
     app.add_middleware(guard, keys=known, settings=settings, metrics=measured)
     return app

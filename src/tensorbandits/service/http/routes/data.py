@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request, Response
@@ -139,7 +138,9 @@ async def import_log(
     space, rows = host.core.space, service.settings.import_rows
     named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
     texts = [
-        named_as.get(mode, mode) for mode, labels in zip(space.modes, space.levels, strict=True) if _has_text(labels)
+        named_as.get(mode, mode)
+        for mode, labels in zip(space.modes, space.levels, strict=True)
+        if any(isinstance(label, str) for label in labels)
     ]
     wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
 
@@ -153,10 +154,6 @@ async def import_log(
     command = Import(past, constant, unknown, weight)
     order = await run_in_threadpool(orders.import_log, host, command, upload.digest, key)
     return reply(await service.write(order))
-
-
-def _has_text(labels: Sequence[Label]) -> bool:
-    return any(isinstance(label, str) for label in labels)
 
 
 def _mapping(text: str | None, what: str) -> dict[str, Any]:

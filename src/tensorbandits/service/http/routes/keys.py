@@ -9,9 +9,10 @@ from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from tensorbandits.service.http.examples import ANSWERS, BODIES
 from tensorbandits.service.http.keyring import Keys
 from tensorbandits.service.http.routes.router import Router
-from tensorbandits.service.http.schemas import Name
+from tensorbandits.service.http.schemas import Body, Name
 from tensorbandits.service.http.security import Caller
 from tensorbandits.store.events import KeyRow
 
@@ -25,13 +26,10 @@ Role = Literal["decide", "read", "admin"]
 Bandits = Annotated[list[Name], Field(min_length=1, max_length=1_000)]
 
 
-class NewKey(BaseModel):
+class NewKey(Body):
     """A key to be made."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"name": _SHOWN["name"], "role": "decide", "bandits": ["offers"]}]},
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": list(BODIES["create_key"].values())})
     name: str = Field(min_length=1, max_length=100, description="For people: who has the key.")
     role: Role = Field(description="decide: ask and tell; read: see everything; admin: do everything.")
     bandits: Bandits | None = Field(None, description="The only bandits that the key is for; all without it.")
@@ -65,11 +63,7 @@ class KeysAnswer(BaseModel):
 class Me(BaseModel):
     """What the caller may do."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"}]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [ANSWERS["me"]]})
     role: Role
     bandits: list[str] | None = Field(description="The only bandits that the key is for; null for all.")
     name: str

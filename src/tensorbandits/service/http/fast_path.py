@@ -1,4 +1,4 @@
-"""A short way for the two routes that are called all the time, ask and tell.
+"""The fast path of the two routes that are called all the time, ask and tell.
 
 The framework in between takes longer than a decision does. What is quite as usual is answered here; everything else, a
 body that is wrong, a key that may not, a bandit that is not in memory, goes the long way, whose answers are the rule.
@@ -38,7 +38,7 @@ _ROUTES = {
 }
 
 
-class Lane:
+class FastPath:
     """ASGI middleware, between the guard and the framework."""
 
     def __init__(self, app: ASGIApp, *, serving: Serving) -> None:
@@ -81,7 +81,7 @@ class Lane:
             problem = errors.explain(error)
             if problem.code == "internal":
                 raise
-            return problem.status, errors.body(problem.code, problem.message, visit.id), dict(problem.headers)
+            return problem.status, problem.body(visit.id), dict(problem.headers)
         return 200, written(found), {}
 
 
