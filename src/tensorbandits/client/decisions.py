@@ -10,7 +10,7 @@ from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.checks import check_reward
 from tensorbandits.client import wire
 from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
-from tensorbandits.client.exchange import Exchange, Fallback, Local, refusals
+from tensorbandits.client.exchange import Exchange, Fallback, refusals
 from tensorbandits.client.messages import Request
 from tensorbandits.space.labels import Label
 
@@ -202,26 +202,22 @@ class Decisions:
         if decision is not None and trials is not None:
             raise TypeError("trials are given beside the id of a decision, which is one trial; leave them out")
         if decision is None:
-            told = {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
-            return wire.write(self._path("tell"), told if trials is None else {**told, "trials": trials})
+            more = {} if trials is None else {"trials": trials}
+            return wire.write(self._path("tell"), _told_of_arm(arm, context, reward) | more)
         local = self._exchange.local(decision)
         if local is None:
             return wire.write(self._path("tell"), self._told(decision, reward, amend, add))
-        return self._told_locally(local, reward, amend or add)
-
-    def _told(self, decision: Any, reward: Any, amend: bool, add: bool) -> dict[str, Any]:
-        changes = {name: True for name, value in (("amend", amend), ("add", add)) if value}
-        return {"id": number_of(decision), "reward": check_reward(reward), **changes}
-
-    def _told_locally(self, local: Local, reward: Any, changes: bool) -> Request:
-        if changes:
+        if amend or add:
             raise ValueError(
                 f"decision {local.id!r} was made by a fallback, and its reward is told as one of its arm: it can be "
                 "neither amended nor added to; leave out amend and add"
             )
-        told = {"arm": wire.merged(local.arm, {}), "context": wire.merged(local.context, {})}
         key = f"fallback-{local.id}"  # the same whoever tells it, so that it counts once
-        return wire.write(self._path("tell"), {**told, "reward": check_reward(reward)}, key=key)
+        return wire.write(self._path("tell"), _told_of_arm(local.arm, local.context, reward), key=key)
+
+    def _told(self, decision: Any, reward: Any, amend: bool, add: bool) -> dict[str, Any]:
+        changes = {name: True for name, value in (("amend", amend), ("add", add)) if value}
+        return {"id": number_of(decision), "reward": check_reward(reward), **changes}
 
     async def activate(self, decision: str | Decision) -> None:
         """Say that a decision was shown: its window begins now."""
@@ -265,6 +261,10 @@ class Decisions:
             body["allowed"] = chosen
         said = await self._exchange.call(wire.post(self._path("best"), body))
         return wire.unwritten(said["arm"])
+
+
+def _told_of_arm(arm: Any, context: Any, reward: Any) -> dict[str, Any]:
+    return {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
 
 
 def number_of(decision: Any) -> str:

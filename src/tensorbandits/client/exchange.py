@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from tensorbandits.bandit.decision import Decision
@@ -19,14 +19,6 @@ from tensorbandits.space.labels import Label
 Fallback = Mapping[str, Label] | Callable[[dict[str, Any]], Mapping[str, Label]]
 
 _REMEMBERED = 10_000  # decisions of fallbacks that are known by their id alone
-
-
-class Local(NamedTuple):
-    """A decision that a fallback made, of which the service does not know."""
-
-    id: str
-    arm: dict[str, Any]
-    context: dict[str, Any]
 
 
 class Exchange:
@@ -43,7 +35,7 @@ class Exchange:
     def __init__(self, url: str, retries: Retries, buffer: int, transport: Callable[[str], Transport]) -> None:
         self.url, self.retries, self.outbox = _address(url), retries, Outbox(buffer)
         self.transport = transport(self.url)
-        self._local: dict[str, Local] = {}  # the oldest first
+        self._local: dict[str, Decision] = {}  # what fallbacks decided, the oldest first
         self._lock = threading.Lock()
 
     async def call(self, request: Request, *, spared: bool = False, once: bool = False) -> Any:
@@ -67,7 +59,7 @@ class Exchange:
         if len(self.outbox):
             self._keep(Waiting(request, count), None)
             if not self.retries.resting:
-                await self._send_waiting(once=True)
+                await self.send_waiting(once=True)
             return None
         try:
             return await self.call(request, spared=True)
@@ -83,11 +75,8 @@ class Exchange:
                 reached=away is not None and away.reached,
             ) from away
 
-    async def flush(self) -> None:
-        """Send all that waits, as patiently as any call; what cannot be sent goes on waiting."""
-        await self._send_waiting(once=False)
-
-    async def _send_waiting(self, *, once: bool) -> None:
+    async def send_waiting(self, *, once: bool = False) -> None:
+        """Send all that waits, trying each as often as any call, or once; what cannot be sent goes on waiting."""
         if not self.outbox.begin():
             return  # another thread is sending, and takes what was added
         sending = True
@@ -120,16 +109,17 @@ class Exchange:
         if getattr(away, "reached", True):  # the service may have decided, and nobody will carry that out
             cancel = wire.write(wire.place("bandits", bandit, "cancel"), {"id": number})
             self.outbox.add(Waiting(cancel, quiet=True))
+        decision = Decision(number, arm, context, None, "fallback", "fallback", time.time())
         with self._lock:
-            self._local[number] = Local(number, arm, context)
+            self._local[number] = decision
             while len(self._local) > _REMEMBERED:
                 del self._local[next(iter(self._local))]
-        return Decision(number, arm, context, None, "fallback", "fallback", time.time())
+        return decision
 
-    def local(self, decision: str | Decision | None) -> Local | None:
-        """Return what is known of a decision if a fallback made it."""
+    def local(self, decision: str | Decision | None) -> Decision | None:
+        """Return a decision, given as itself or by its id, if a fallback made it: the service does not know of it."""
         if isinstance(decision, Decision):
-            return Local(decision.id, decision.arm, decision.context) if decision.by == "fallback" else None
+            return decision if decision.by == "fallback" else None
         return self._local.get(decision) if isinstance(decision, str) else None
 
     def forget(self, number: str) -> None:

@@ -78,7 +78,7 @@ class ClientOperations:
         It takes as much time as any call if the service is still away; what cannot be sent goes on waiting. What the
         service refuses is in ``refused``, also if that was at another time since the last flush.
         """
-        await self._exchange.flush()
+        await self._exchange.send_waiting()
         return self._exchange.outbox.report()
 
     @property

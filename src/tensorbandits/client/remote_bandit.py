@@ -13,7 +13,7 @@ from typing import Any
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
-from tensorbandits.space.labels import Label, key, plain, read, written
+from tensorbandits.space.labels import Label, read
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,43 +126,40 @@ class AsyncRemoteBandit(Decisions):
 
         The arguments are those of :meth:`tensorbandits.Bandit.add_level`.
         """
-        more = {"like": None if like is None else _label(mode, like), "rewards": rewards}
-        await self._level(mode, label, (), {name: value for name, value in more.items() if value is not None})
+        more = {"like": None if like is None else wire.one_label(mode, like), "rewards": rewards}
+        given = {name: value for name, value in more.items() if value is not None}
+        await self._write({"mode": mode, "label": wire.one_label(mode, label), **given}, "levels")
 
     async def retire_level(self, mode: str, label: Label) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        await self._level(mode, label, ("retire",), {})
+        await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "retire")
 
     async def restore_level(self, mode: str, label: Label) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        await self._level(mode, label, ("restore",), {})
-
-    async def _level(self, mode: str, label: Label, verb: tuple[str, ...], more: Mapping[str, Any]) -> Any:
-        body = {"mode": mode, "label": _label(mode, label), **more}
-        return await self._exchange.call(wire.write(self._path("levels", *verb), body))
+        await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "restore")
 
     async def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> None:
         """Record a rule: arms with all of these labels may not be chosen. A rule that is there already is left."""
-        await self._rule(("rules",), {"forbid": wire.merged(labels, named)})
+        await self._write({"forbid": wire.merged(labels, named)}, "rules")
 
     async def allow(self, labels: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Record a rule: where all the single labels are met, of the modes with a list only the listed may be chosen.
 
         With single labels only, it takes back what :meth:`forbid` was told in the same words.
         """
-        await self._rule(("rules",), {"allow": wire.merged(labels, named)})
+        await self._write({"allow": wire.merged(labels, named)}, "rules")
 
     async def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> None:
         """Take back a rule, given as :meth:`detail` lists it."""
-        await self._rule(("rules", "remove"), wire.rule_body(rule))
-
-    async def _rule(self, place: tuple[str, ...], body: Any) -> Any:
-        return await self._exchange.call(wire.write(self._path(*place), body))
+        await self._write(wire.rule_body(rule), "rules", "remove")
 
     async def change(self, /, **settings: Any) -> dict[str, Any]:
         """Change holdout, floors, ceilings, baseline, window, default or apprentice; return the new :meth:`detail`."""
-        body = {name: wire.setting(name, value) for name, value in settings.items()}
-        said: dict[str, Any] = await self._exchange.call(wire.write(self._path(), body, method="PATCH"))
+        return await self._write({name: wire.setting(name, value) for name, value in settings.items()}, method="PATCH")
+
+    async def _write(self, body: Mapping[str, Any], *place: str, method: str = "POST") -> dict[str, Any]:
+        """Send a change to a place of the bandit, and return what the answer says."""
+        said: dict[str, Any] = await self._exchange.call(wire.write(self._path(*place), body, method=method))
         return said
 
     # Logs in, and old events folded.
@@ -200,13 +197,7 @@ class AsyncRemoteBandit(Decisions):
 
     async def fold(self, before: int | None = None) -> dict[str, Any]:
         """Fold events up to a sequence number, or all, into the state, and delete them; export them first."""
-        said: dict[str, Any] = await self._exchange.call(wire.write(self._path("fold"), {"before": before}))
-        return said
-
-
-def _label(mode: str, label: Any) -> Any:
-    key(label, mode)  # which refuses what is no label
-    return written(plain(label))
+        return await self._write({"before": before}, "fold")
 
 
 def _warm_start(said: Mapping[str, Any]) -> WarmStart:
