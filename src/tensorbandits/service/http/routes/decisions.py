@@ -17,7 +17,7 @@ from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import explain
 from tensorbandits.service.http.routes.router import Name, Router
-from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply
+from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply, told
 from tensorbandits.space.labels import written
 
 router = Router("decisions")
@@ -28,7 +28,7 @@ _DECISION = ("unknown_decision", "expired_decision", "cancelled_decision", "clos
 @router.route_of("ask", "closed_decision", response_model=schemas.DecisionAnswer)
 async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
-    return reply(await service.ask(await service.host(name), body, key))
+    return reply(await service.carry_out(await service.host(name), asked, body, key))
 
 
 @router.route_of("ask_many", "closed_decision", response_model=schemas.DecisionsAnswer)
@@ -42,7 +42,7 @@ async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: 
 @router.route_of("tell", *_DECISION, response_model=schemas.StatusAnswer)
 async def tell(name: Name, body: schemas.TellBody, service: Served, key: Key = None) -> Response:
     """Tell the reward of a decision, once; the same again changes nothing. Or that of an arm, without a decision."""
-    return reply(await service.tell(await service.host(name), body, key))
+    return reply(await service.carry_out(await service.host(name), told, body, key))
 
 
 @router.route_of("tell_many", "key_reused", response_model=schemas.ResultsAnswer)
@@ -52,7 +52,7 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
 
     async def one(at: int, reward: schemas.TellBody) -> Any:
         try:
-            return await service.tell(host, reward, _part(key, at))
+            return await service.carry_out(host, told, reward, _part(key, at))
         except Exception as error:
             problem = explain(error)
             if problem.status >= 500:
