@@ -19,7 +19,7 @@ from tensorbandits.service import logs
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys, make_key
-from tensorbandits.service.http.security import require
+from tensorbandits.service.http.security import Require
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
@@ -38,7 +38,7 @@ def make(keys: Keys | None, checked: bool) -> FastAPI:
     """Return an app of one route that does nothing, behind a guard if there are keys, which checks roles if wanted."""
     app = FastAPI(openapi_url=None)
 
-    @app.post("/v1/bandits/{name}/ask", name="ask", dependencies=[Depends(require("ask"))] if checked else [])
+    @app.post("/v1/bandits/{name}/ask", name="ask", dependencies=[Depends(Require("ask"))] if checked else [])
     async def ask(name: str, body: Ask) -> dict[str, int]:
         return {"a": 1}
 

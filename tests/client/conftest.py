@@ -113,8 +113,8 @@ def client(fake, kind, connect, clock):
         else:
             own = httpx.AsyncClient(transport=httpx.MockTransport(fake.awaited))
         made = connect(URL, "tb_secret", http=own, **settings)
-        patience = (made if kind == "blocking" else made.of)._steps.exchange.patience
-        patience._clock = clock
+        retries = (made if kind == "blocking" else made.of)._exchange.retries
+        retries._clock = clock
         opened.append(own)
         return made
 

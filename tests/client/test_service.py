@@ -215,9 +215,9 @@ def test_no_write_counts_twice_when_its_answer_is_lost(url):
 def test_the_reward_of_a_fallback_is_told_once(url):
     with tb.Client(url, timeout=120, budget=300) as client:
         bandit = client.create("fallen", {"offer": ["a", "b"]}, reward="gaussian")
-        away = tb.Client("http://127.0.0.1:9", retries=0, buffer=10)  # nobody listens there
-        decision = away.bandit("fallen", fallback={"offer": "a"}).ask()
-        away._http.close()
+        with httpx.Client() as http:
+            away = tb.Client("http://127.0.0.1:9", retries=0, buffer=10, http=http)  # nobody listens there
+            decision = away.bandit("fallen", fallback={"offer": "a"}).ask()
         assert decision.by == "fallback"
         for one in (decision, tb.Decision.from_json(decision.to_json())):
             bandit.tell(one, 2.0)

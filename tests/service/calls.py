@@ -19,7 +19,7 @@ from tensorbandits.service.http import errors
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys, make_key
 from tensorbandits.service.http.routes import keys as key_routes
-from tensorbandits.service.http.security import require
+from tensorbandits.service.http.security import Require
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store
@@ -41,15 +41,15 @@ def routes(app):
     async def healthz():
         return {"status": "ok"}
 
-    @app.post("/v1/bandits/{name}/ask", name="ask", dependencies=[Depends(require("ask"))])
+    @app.post("/v1/bandits/{name}/ask", name="ask", dependencies=[Depends(Require("ask"))])
     async def ask(name: str, body: Body):
         return {"name": name, "reward": body.reward}
 
-    @app.post("/v1/bandits/{name}/import", name="import_log", dependencies=[Depends(require("import_log"))])
+    @app.post("/v1/bandits/{name}/import", name="import_log", dependencies=[Depends(Require("import_log"))])
     async def import_log(name: str, request: Request):
         return {"size": len(await request.body())}
 
-    @app.post("/v1/bandits/{name}/explain", name="explain", dependencies=[Depends(require("explain"))])
+    @app.post("/v1/bandits/{name}/explain", name="explain", dependencies=[Depends(Require("explain"))])
     async def explain(name: str):
         raise {
             "value": ValueError("the reward is inf; tell a finite number"),
@@ -59,7 +59,7 @@ def routes(app):
             "key": KeyError("a bug"),
         }[name]
 
-    @app.get("/v1/bandits/{name}/export", name="export", dependencies=[Depends(require("export"))])
+    @app.get("/v1/bandits/{name}/export", name="export", dependencies=[Depends(Require("export"))])
     async def export(name: str):
         async def rows():
             yield b"half of it"

@@ -14,7 +14,6 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service.http import errors
 from tensorbandits.service.http.errors import CODES, COMMON, ErrorBody, Problem, explain, responses, short
 from tensorbandits.store.errors import (
     NameTakenError,
@@ -220,8 +219,8 @@ def test_secrets_are_struck_out_of_words_that_are_the_librarys():
 
 
 def test_long_words_are_cut_and_any_text_can_be_sent():
-    assert len(errors.body("invalid", "x" * 100_000, "r")) < 2_200
-    assert json.loads(errors.body("invalid", "\ud800\0", "r"))["error"]["message"] == "\ud800\0"
+    assert len(Problem("invalid", "x" * 100_000).body("r")) < 2_200
+    assert json.loads(Problem("invalid", "\ud800\0").body("r"))["error"]["message"] == "\ud800\0"
     assert short(float("nan")) == "nan"
     assert len(short(b"x" * 10_000)) < 100
 

@@ -11,7 +11,7 @@ from tensorbandits.service.http import keyring
 from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may, table
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, make_key
-from tensorbandits.service.http.security import PLACE, Visit, authorise, require
+from tensorbandits.service.http.security import PLACE, Require, Visit, authorise
 from tensorbandits.store import Store
 from tensorbandits.store.errors import StoreUnavailableError
 
@@ -131,7 +131,7 @@ def test_a_limited_key_may_do_so_for_its_bandits_only(what, role):
 def test_what_is_not_in_the_table_is_refused():
     assert not may(Grant("admin"), "drop_everything")
     with pytest.raises(ValueError, match="no route 'drop_everything'"):
-        require("drop_everything")
+        Require("drop_everything")
 
 
 def refused(what, grant, bandit):

@@ -41,7 +41,7 @@ def application() -> "typer.Typer":
 
     def show_version(wanted: bool) -> None:
         if wanted:
-            typer.echo(f"tensorbandits {_version()}")
+            typer.echo(f"tensorbandits {metadata.version('tensorbandits')}")
             raise typer.Exit
 
     @app.callback()
@@ -52,13 +52,12 @@ def application() -> "typer.Typer":
     ) -> None:
         """Choose the best combination online, when mean rewards form a low-rank tensor."""
 
-    for command in (demo, simulate, reproduce, study, evaluate, serve, backup, repair, keys):
-        command.register(app)
+    app.command("demo")(demo.demo)
+    app.command("simulate")(simulate.simulate)
+    app.command("reproduce")(reproduce.command)
+    app.command("study")(study.command)
+    app.command("evaluate")(evaluate.command)
+    for command in (serve.serve, backup.backup, backup.restore, backup.replay, backup.fold, repair.repair):
+        app.command(command.__name__)(command)
+    app.add_typer(keys.keys, name="keys")
     return app
-
-
-def _version() -> str:
-    try:
-        return metadata.version("tensorbandits")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"

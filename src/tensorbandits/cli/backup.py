@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorbandits.base.checks import check_installed, nearest
-from tensorbandits.cli.common import one_line_errors, private
+from tensorbandits.cli.common import one_line_errors
+from tensorbandits.cli.options import Url
 from tensorbandits.cli.serve import NEEDS
 
 if TYPE_CHECKING:
     from tensorbandits.store import BanditRow, Store
-
-Url = Annotated[str | None, typer.Option("--store", help="The store: a file, or a URL of PostgreSQL.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (backup, restore, replay, fold):
-        app.command(name=command.__name__)(command)
 
 
 def backup(
@@ -94,7 +88,7 @@ def fold(
             raise ValueError(f"{export} exists; give the name of a new file, so that no events are lost")
         host = Host(row, loading.rebuild(opened, row))
         last = host.seq if before is None else before
-        with open(export, "xb", opener=private) as file:
+        with open(export, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
             for piece in exporting.events(opened, host, opened.base(row.id), last):
                 file.write(piece)
         count, base = engine.fold(host, last)

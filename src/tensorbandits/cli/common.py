@@ -1,19 +1,19 @@
 """What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
-import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.cli.stop import Stopped
 from tensorbandits.sim.where import Where
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @contextmanager
@@ -22,7 +22,6 @@ def one_line_errors(out: Path | None = None) -> Iterator[None]:
 
     Warnings become one line too. ``out`` is the folder that keeps what is finished, if any.
     """
-    import typer
 
     def say(message: Warning | str, *place: Any, **more: Any) -> None:
         typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
@@ -111,10 +110,8 @@ def check_out(out: Path) -> Path:
     return out
 
 
-def print_table(console: "Console", title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+def print_table(console: Console, title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table whose columns are as narrow as their words allow; those of numbers are set to the right."""
-    from rich.table import Table
-
     columns = [[line[at] for line in lines] for at in range(len(header))]
     widths = [max(map(len, (*name.split(), *cells))) for name, cells in zip(header, columns, strict=True)]
     table = Table(title=title)
@@ -126,8 +123,3 @@ def print_table(console: "Console", title: str, header: Sequence[str], lines: Se
     before, console.width = console.width, max(console.width, sum(widths) + 3 * len(widths) + 1)
     console.print(table)  # a line that the terminal breaks is better than one that is cut
     console.width = before
-
-
-def private(path: str, flags: int) -> int:
-    """Open a file that only its owner can read: ``open(path, "xb", opener=private)``."""
-    return os.open(path, flags, 0o600)

@@ -3,9 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
+import typer
+from rich.console import Console
 
 from tensorbandits.cli import campaign
 from tensorbandits.cli.common import (
@@ -16,13 +18,11 @@ from tensorbandits.cli.common import (
     one_line_errors,
     print_table,
 )
+from tensorbandits.cli.options import Replications, Rounds, TensorSeed
 from tensorbandits.report.page import markdown_table
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
-
-if TYPE_CHECKING:
-    import typer
 
 _WORLD = PaperWorld(p=15, signal=0.5)  # the paper's smaller problem
 _KNOWN = {"rank": _WORLD.rank}
@@ -40,32 +40,27 @@ _VISITORS = 4_000
 _HEADER = ["policy", "mean final regret", "standard error", "ratio to UCB", "microseconds per round"]
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the command ``demo`` to the application."""
-    import typer
-
-    @app.command("demo")
-    def demo(
-        out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out"),
-        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = _ROUNDS,
-        replications: Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")] = 4,
-        seed: Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")] = 0,
-        jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
-        visitors: Annotated[int, typer.Option(help="Visitors of the campaign; 0 leaves it out.")] = _VISITORS,
-    ) -> None:
-        """Run a campaign with simulated people, and every policy on a problem of the paper; write what they did."""
-        with one_line_errors():
-            check_experiments("demo")
-            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), visitors=(visitors, 0))
-            where = check_where(jobs)
-            short = too_short(rounds)
-            if short:
-                least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not too_short(number))
-                raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
-            folder = check_out(out)
-            if visitors:
-                _campaign(folder, visitors, seed)
-            _demo(folder, rounds, replications, seed, where)
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out"),
+    rounds: Rounds = _ROUNDS,
+    replications: Replications = 4,
+    seed: TensorSeed = 0,
+    jobs: Annotated[int, typer.Option(help="Processes to use.")] = 2,
+    visitors: Annotated[int, typer.Option(help="Visitors of the campaign; 0 leaves it out.")] = _VISITORS,
+) -> None:
+    """Run a campaign with simulated people, and every policy on a problem of the paper; write what they did."""
+    with one_line_errors():
+        check_experiments("demo")
+        check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0), visitors=(visitors, 0))
+        where = check_where(jobs)
+        short = too_short(rounds)
+        if short:
+            least = 1 + bisect_left(range(1, _ROUNDS), True, key=lambda number: not too_short(number))
+            raise ValueError(f"--rounds is {rounds}, too few for {' and '.join(short)}; give {least} or more")
+        folder = check_out(out)
+        if visitors:
+            _campaign(folder, visitors, seed)
+        _demo(folder, rounds, replications, seed, where)
 
 
 def too_short(rounds: int) -> list[str]:
@@ -80,8 +75,6 @@ def too_short(rounds: int) -> list[str]:
 
 
 def _campaign(out: Path, visitors: int, seed: int) -> None:
-    from rich.console import Console
-
     console = Console()
     bandit, lines = campaign.play(visitors, seed)
     title = f"A campaign: 8 segments given, 30 offers x 6 channels, {visitors:,} visitors; clicks per 100 of them"
@@ -99,8 +92,6 @@ def _campaign(out: Path, visitors: int, seed: int) -> None:
 
 
 def _demo(out: Path, rounds: int, replications: int, seed: int, where: Where) -> None:
-    from rich.console import Console
-
     comparison = compare(
         POLICIES, _WORLD, horizon=rounds, replications=replications, seed=seed, where=where, progress=True
     )

@@ -5,90 +5,81 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import typer
+
 from tensorbandits.cli.common import check_experiments, check_least, check_out, naming_options, one_line_errors
+from tensorbandits.cli.options import Context, Missing, Modes, Top
 from tensorbandits.cli.study import names_of, top_of
+from tensorbandits.policies.base import Policy
 
 if TYPE_CHECKING:
-    import typer
-
     from tensorbandits.space import Space
 
 _SHARED = ("modes", "reward", "propensity", "logged", "context", "top", "missing", "level", "seed")
 _DEFAULT = ("uniform", "thompson")
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the command ``evaluate`` to the application."""
-    import typer
+def command(
+    log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row per decision, in order.")],
+    modes: Modes,
+    reward: Annotated[str, typer.Option(help="The column of rewards, for example click.")],
+    propensity: Annotated[
+        str | None, typer.Option(help="The column of the probabilities with which decisions were made.")
+    ] = None,
+    logged: Annotated[
+        str | None,
+        typer.Option(help="uniform, if each combination was as likely; then no propensities are needed."),
+    ] = None,
+    context: Context = "",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to evaluate: uniform; a policy that learns along the log, with settings if wanted "
+            "(thompson:rank=3), or one of yours as module:Class; or the file of a saved policy. Repeat it for "
+            "several. By default uniform and thompson."
+        ),
+    ] = None,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(help="A fixed decision to evaluate: offer=a,channel=sms. Repeat it for several."),
+    ] = None,
+    top: Top = "",
+    missing: Missing = "error",
+    level: Annotated[float, typer.Option(help="The probability with which an interval holds a value.")] = 0.9,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("out/evaluate"),
+    seed: Annotated[int, typer.Option(help="Seed of draws, and of how the log is parted.")] = 0,
+) -> None:
+    """Estimate what policies would have earned per decision, compare them with the log, and write a report."""
+    from tensorbandits.data.file import read_log
+    from tensorbandits.evaluate import evaluate
+    from tensorbandits.evaluate.sections import answer
+    from tensorbandits.report.page import plain_words
 
-    @app.command("evaluate")
-    def command(
-        log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row per decision, in order.")],
-        modes: Annotated[
-            str,
-            typer.Option(
-                help="Columns that make a combination: segment,offer,time:weekday,time:3h (times are binned). A name "
-                "that has a comma goes in quotes: '\"x,y\",offer'."
-            ),
-        ],
-        reward: Annotated[str, typer.Option(help="The column of rewards, for example click.")],
-        propensity: Annotated[
-            str | None, typer.Option(help="The column of the probabilities with which decisions were made.")
-        ] = None,
-        logged: Annotated[
-            str | None,
-            typer.Option(help="uniform, if each combination was as likely; then no propensities are needed."),
-        ] = None,
-        context: Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")] = "",
-        policy: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="What to evaluate: uniform; a policy that learns along the log, with settings if wanted "
-                "(thompson:rank=3), or one of yours as module:Class; or the file of a saved policy. Repeat it for "
-                "several. By default uniform and thompson."
-            ),
-        ] = None,
-        arm: Annotated[
-            list[str] | None,
-            typer.Option(help="A fixed decision to evaluate: offer=a,channel=sms. Repeat it for several."),
-        ] = None,
-        top: Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")] = "",
-        missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
-        level: Annotated[float, typer.Option(help="The probability with which an interval holds a value.")] = 0.9,
-        out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("out/evaluate"),
-        seed: Annotated[int, typer.Option(help="Seed of draws, and of how the log is parted.")] = 0,
-    ) -> None:
-        """Estimate what policies would have earned per decision, compare them with the log, and write a report."""
-        from tensorbandits.data.file import read_log
-        from tensorbandits.evaluate import evaluate
-        from tensorbandits.evaluate.sections import answer
-        from tensorbandits.report.page import plain_words
-
-        with one_line_errors(), naming_options(*_SHARED):
-            check_experiments("evaluate")
-            check_least(seed=(seed, 0))
-            rows = read_log(log, names_of(modes), reward, propensity=propensity, top=top_of(top), missing=missing)
-            found = evaluate(
-                rows,
-                _policies(policy, arm, rows.space),
-                context=names_of(context),
-                logged=cast(Any, logged),  # which is checked there
-                level=level,
-                seed=seed,
-            )
-            for words in answer(found):
-                typer.echo(plain_words(words))
-            for words in found.warnings:
-                typer.echo(f"warning: {words}", err=True)
-            paths = found.write(check_out(out), shlex.join(["tensorbandits", *sys.argv[1:]]))
-            typer.echo(f"wrote {paths[0]} and {paths[1]}")
+    with one_line_errors(), naming_options(*_SHARED):
+        check_experiments("evaluate")
+        check_least(seed=(seed, 0))
+        rows = read_log(log, names_of(modes), reward, propensity=propensity, top=top_of(top), missing=missing)
+        found = evaluate(
+            rows,
+            _policies(policy, arm, rows.space),
+            context=names_of(context),
+            logged=cast(Any, logged),  # which is checked there
+            level=level,
+            seed=seed,
+        )
+        for words in answer(found):
+            typer.echo(plain_words(words))
+        for words in found.warnings:
+            typer.echo(f"warning: {words}", err=True)
+        paths = found.write(check_out(out), shlex.join(["tensorbandits", *sys.argv[1:]]))
+        typer.echo(f"wrote {paths[0]} and {paths[1]}")
 
 
 def _policies(policies: list[str] | None, arms: list[str] | None, space: "Space") -> dict[str, Any]:
     """Return what to evaluate, by name: what ``--policy`` and ``--arm`` say, or the default if neither is given."""
     named: dict[str, Any] = {}
     for text in policies or (() if arms else _DEFAULT):
-        _add(named, text, _loaded(text) if Path(text).is_file() else text)
+        _add(named, text, Policy.load(text) if Path(text).is_file() else text)
     for text in arms or ():
         pairs = [part.partition("=") for part in names_of(text)]
         if not pairs or not all(mode and sign and label for mode, sign, label in pairs):
@@ -106,9 +97,3 @@ def _add(named: dict[str, Any], name: str, policy: Any) -> None:
 def _label(space: "Space", mode: str, text: str) -> Any:
     """Return the label that a text stands for, which is a number in some files."""
     return next((label for label in space.levels[space.position(mode)] if str(label) == text), text)
-
-
-def _loaded(path: str) -> Any:
-    from tensorbandits.policies.base import Policy
-
-    return Policy.load(path)

@@ -8,15 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tensorbandits.cli.backup import Url, find_bandit, open_store
+from tensorbandits.cli.backup import find_bandit, open_store
 from tensorbandits.cli.common import one_line_errors
+from tensorbandits.cli.options import Url
 
 _SHOWN = 2_000  # characters of an event
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="repair")(repair)
 
 
 def repair(

@@ -3,48 +3,42 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+import typer
 
 from tensorbandits.cli.common import check_experiments, check_least, check_out, check_where, one_line_errors
+from tensorbandits.cli.options import Address, Backend, Seed
+from tensorbandits.paper.evaluation import ITEMS
 
-if TYPE_CHECKING:
-    import typer
 
+def command(
+    items: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(ITEMS)}, or all (the default).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few replications, short horizons.")] = False,
+    replications: Annotated[int | None, typer.Option(help="Runs of each policy; 30, or 3 when quick.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for results and report.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; every core here, every worker of a cluster.")] = None,
+    seed: Seed = 0,
+    backend: Backend = "local",
+    address: Address = None,
+) -> None:
+    """Run the paper's evaluation; write figures, tables and verdicts as HTML and Markdown."""
+    from tensorbandits.paper.evaluation import choose_items, reproduce
 
-def register(app: "typer.Typer") -> None:
-    """Add the command ``reproduce`` to the application."""
-    import typer
-
-    from tensorbandits.paper.evaluation import ITEMS
-
-    @app.command("reproduce")
-    def command(
-        items: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(ITEMS)}, or all (the default).")] = None,
-        quick: Annotated[bool, typer.Option("--quick", help="Few replications, short horizons.")] = False,
-        replications: Annotated[int | None, typer.Option(help="Runs of each policy; 30, or 3 when quick.")] = None,
-        out: Annotated[Path | None, typer.Option(help="Folder for results and report.")] = None,
-        jobs: Annotated[int | None, typer.Option(help="Processes; every core here, every worker of a cluster.")] = None,
-        seed: Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")] = 0,
-        backend: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
-        address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
-    ) -> None:
-        """Run the paper's evaluation; write figures, tables and verdicts as HTML and Markdown."""
-        from tensorbandits.paper.evaluation import choose_items, reproduce
-
-        place = out or Path("out/reproduce-quick" if quick else "out/reproduce")
-        with one_line_errors(place):
-            check_experiments("reproduce")
-            check_least(replications=(replications, 1), seed=(seed, 0))
-            where = check_where(jobs, backend, address)
-            names = [item.name for item in choose_items(items or ["all"])]
-            written = reproduce(
-                names,
-                check_out(place),
-                quick=quick,
-                replications=replications,
-                seed=seed,
-                where=where,
-                progress=True,
-                command=shlex.join(["tensorbandits", *sys.argv[1:]]),
-            )
-            typer.echo(f"wrote {written.page} and {written.twin}; {written.tally()}")
+    place = out or Path("out/reproduce-quick" if quick else "out/reproduce")
+    with one_line_errors(place):
+        check_experiments("reproduce")
+        check_least(replications=(replications, 1), seed=(seed, 0))
+        where = check_where(jobs, backend, address)
+        names = [item.name for item in choose_items(items or ["all"])]
+        written = reproduce(
+            names,
+            check_out(place),
+            quick=quick,
+            replications=replications,
+            seed=seed,
+            where=where,
+            progress=True,
+            command=shlex.join(["tensorbandits", *sys.argv[1:]]),
+        )
+        typer.echo(f"wrote {written.page} and {written.twin}; {written.tally()}")

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 NEEDS = ("alembic", "argon2", "fastapi", "prometheus_client", "sqlalchemy", "structlog", "uvicorn")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="serve")(serve)
-
-
 def serve(
     store: Annotated[str | None, typer.Option(help="Where events are kept: a file, or a URL of PostgreSQL.")] = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")] = None,

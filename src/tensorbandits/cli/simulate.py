@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+import typer
+from rich.console import Console
 
 from tensorbandits.cli.common import (
     check_experiments,
@@ -15,6 +17,7 @@ from tensorbandits.cli.common import (
     one_line_errors,
     print_table,
 )
+from tensorbandits.cli.options import Replications, Rounds, TensorSeed
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.policies.registry import records
 from tensorbandits.report.page import markdown_table
@@ -22,9 +25,6 @@ from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.jobs import EnvironmentFactory, Job
 from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
-
-if TYPE_CHECKING:
-    import typer
 
 _NAMES = ", ".join(record.name for record in records())
 _POLICIES = ["thompson", "ensemble:rank=2", "elimination:rank=2", "epoch-greedy:rank=2", "ucb"]
@@ -38,66 +38,61 @@ _OPEN_DATA: dict[str, Callable[[], EnvironmentFactory]] = {
 Made = TypeVar("Made")
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the command ``simulate`` to the application."""
-    import typer
-
-    @app.command("simulate")
-    def simulate(
-        policy: Annotated[
-            list[str] | None,
-            typer.Option(
-                help=f"A policy, with settings if wanted: estr:multiplier=0.001,rank=2. One of "
-                f"{_NAMES}, or module:Class; paper=true takes the paper's values. Repeat it for several. "
-                f"By default {', '.join(_POLICIES)}."
-            ),
-        ] = None,
-        environment: Annotated[
-            list[str] | None,
-            typer.Option(
-                help=f"An environment: the paper's, with settings if wanted, or {', '.join(_OPEN_DATA)}, which pay "
-                f"real rewards. Repeat it for several. By default {_ENVIRONMENTS[0]}."
-            ),
-        ] = None,
-        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 3_000,
-        replications: Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")] = 10,
-        seed: Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")] = 0,
-        baseline: Annotated[
-            str | None, typer.Option(help="The policy that ratios are to, as given to --policy; by default the last.")
-        ] = None,
-        jobs: Annotated[
-            int | None, typer.Option(help="Runs at the same time; by default one per core, or per worker of a cluster.")
-        ] = None,
-        backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
-        address: Annotated[
-            str | None,
-            typer.Option(
-                help="Of the Dask scheduler or Ray head; without it, the one in use or named outside, else one here."
-            ),
-        ] = None,
-        out: Annotated[
-            Path, typer.Option(help="Folder for the results; a later command with the same one goes on from there.")
-        ] = Path("out/simulate"),
-    ) -> None:
-        """Compare policies in environments; print a table, keep every run, write a figure."""
-        with one_line_errors(out), naming_options("backend", "address", n_jobs="jobs", horizon="rounds"):
-            check_experiments("simulate")
-            recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
-            worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
-            check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
-            where = check_where(jobs, backend, address)
-            reference = _check(recipes, worlds, rounds, seed, baseline)
-            comparison = compare(
-                recipes,
-                worlds,
-                horizon=rounds,
-                replications=replications,
-                seed=seed,
-                folder=check_out(out),
-                where=where,
-                progress=True,
-            )
-            _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
+def simulate(
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A policy, with settings if wanted: estr:multiplier=0.001,rank=2. One of "
+            f"{_NAMES}, or module:Class; paper=true takes the paper's values. Repeat it for several. "
+            f"By default {', '.join(_POLICIES)}."
+        ),
+    ] = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"An environment: the paper's, with settings if wanted, or {', '.join(_OPEN_DATA)}, which pay "
+            f"real rewards. Repeat it for several. By default {_ENVIRONMENTS[0]}."
+        ),
+    ] = None,
+    rounds: Rounds = 3_000,
+    replications: Replications = 10,
+    seed: TensorSeed = 0,
+    baseline: Annotated[
+        str | None, typer.Option(help="The policy that ratios are to, as given to --policy; by default the last.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at the same time; by default one per core, or per worker of a cluster.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the Dask scheduler or Ray head; without it, the one in use or named outside, else one here."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the results; a later command with the same one goes on from there.")
+    ] = Path("out/simulate"),
+) -> None:
+    """Compare policies in environments; print a table, keep every run, write a figure."""
+    with one_line_errors(out), naming_options("backend", "address", n_jobs="jobs", horizon="rounds"):
+        check_experiments("simulate")
+        recipes = _parse("policy", policy or _POLICIES, PolicyRecipe.parse)
+        worlds = _parse("environment", environment or _ENVIRONMENTS, _environment)
+        check_least(rounds=(rounds, 1), replications=(replications, 1), seed=(seed, 0))
+        where = check_where(jobs, backend, address)
+        reference = _check(recipes, worlds, rounds, seed, baseline)
+        comparison = compare(
+            recipes,
+            worlds,
+            horizon=rounds,
+            replications=replications,
+            seed=seed,
+            folder=check_out(out),
+            where=where,
+            progress=True,
+        )
+        _show(comparison, out, reference, f"{rounds:,} rounds, {replications} replications, seed {seed}")
 
 
 def _parse(option: str, texts: Sequence[str], parse: Callable[[str], Made]) -> dict[str, Made]:
@@ -146,8 +141,6 @@ def _check(
 
 
 def _show(comparison: Comparison, out: Path, baseline: str, title: str) -> None:
-    from rich.console import Console
-
     header, lines = _lines(comparison, baseline)
     console = Console()
     if comparison.kept:

@@ -4,7 +4,9 @@ import csv
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+import typer
 
 from tensorbandits.cli.common import (
     check_experiments,
@@ -14,101 +16,74 @@ from tensorbandits.cli.common import (
     naming_options,
     one_line_errors,
 )
-
-if TYPE_CHECKING:
-    import typer
-
+from tensorbandits.cli.options import Address, Backend, Context, Missing, Modes, Rounds, Seed, Top
 
 _SHARED = (  # options that are arguments of the library too
-    "modes",
-    "reward",
-    "trials",
-    "policy",
-    "context",
-    "top",
-    "missing",
-    "min_count",
-    "shrinkage",
-    "rank",
-    "rounds",
-    "replications",
-    "seed",
+    *("modes", "reward", "trials", "policy", "context", "top", "missing", "min_count", "shrinkage", "rank"),
+    *("rounds", "replications", "seed"),
 )
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the command ``study`` to the application."""
-    import typer
+def command(
+    log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row per event.")],
+    modes: Modes,
+    reward: Annotated[str, typer.Option(help="The column of rewards, for example clicks.")],
+    trials: Annotated[str | None, typer.Option(help="The column of trials, for example impressions.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy that plays, with settings if wanted: thompson:rank=3, or one of yours as module:Class. "
+            "Repeat it for several. By default all that can play; ucb always does, as the baseline."
+        ),
+    ] = None,
+    context: Context = "",
+    top: Top = "",
+    missing: Missing = "error",
+    min_count: Annotated[int, typer.Option(help="Cells with fewer rewards have none of their own.")] = 1,
+    shrinkage: Annotated[
+        float | None,
+        typer.Option(help="Rewards of the whole log that are mixed into each cell; by default estimated from it."),
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
+    ] = None,
+    rounds: Rounds = 5_000,
+    rewards: Annotated[int, typer.Option(help="How many a bandit will have; low rank is judged for so many.")] = 10_000,
+    replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
+    seed: Seed = 0,
+    backend: Backend = "local",
+    address: Address = None,
+) -> None:
+    """Profile a log, run the policies on its rewards, say what to do, and write a report as HTML and Markdown."""
+    from tensorbandits.study import read_log, study
 
-    @app.command("study")
-    def command(
-        log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row per event.")],
-        modes: Annotated[
-            str,
-            typer.Option(
-                help="Columns that make a combination: segment,offer,time:weekday,time:3h (times are binned). A name "
-                "that has a comma goes in quotes: '\"x,y\",offer'."
-            ),
-        ],
-        reward: Annotated[str, typer.Option(help="The column of rewards, for example clicks.")],
-        trials: Annotated[str | None, typer.Option(help="The column of trials, for example impressions.")] = None,
-        policy: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="A policy that plays, with settings if wanted: thompson:rank=3, or one of yours as module:Class. "
-                "Repeat it for several. By default all that can play; ucb always does, as the baseline."
-            ),
-        ] = None,
-        context: Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")] = "",
-        top: Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")] = "",
-        missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
-        min_count: Annotated[int, typer.Option(help="Cells with fewer rewards have none of their own.")] = 1,
-        shrinkage: Annotated[
-            float | None,
-            typer.Option(help="Rewards of the whole log that are mixed into each cell; by default estimated from it."),
-        ] = None,
-        rank: Annotated[
-            int | None, typer.Option(help="What policies are told that need one; by default what the log suggests.")
-        ] = None,
-        rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 5_000,
-        rewards: Annotated[
-            int, typer.Option(help="How many a bandit will have; low rank is judged for so many.")
-        ] = 10_000,
-        replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
-        out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
-        jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
-        seed: Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")] = 0,
-        backend: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
-        address: Annotated[str | None, typer.Option(help="Address of the cluster.")] = None,
-    ) -> None:
-        """Profile a log, run the policies on its rewards, say what to do, and write a report as HTML and Markdown."""
-        from tensorbandits.study import read_log, study
-
-        with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
-            check_experiments("study")
-            check_least(rounds=(rounds, 1), rewards=(rewards, 1), replications=(replications, 1))
-            check_least(seed=(seed, 0), rank=(rank, 1))
-            where = check_where(jobs, backend, address)
-            found = read_log(log, names_of(modes), reward, trials=trials, top=top_of(top), missing=missing)
-            paths = study(
-                found,
-                check_out(out),
-                context=names_of(context),
-                policies=policy or (),
-                rank=rank,
-                rounds=rounds,
-                rewards=rewards,
-                replications=replications,
-                min_count=min_count,
-                shrinkage=shrinkage,
-                seed=seed,
-                where=where,
-                progress=True,
-                command=shlex.join(["tensorbandits", *sys.argv[1:]]),
-                source=log,
-                say=lambda words: typer.echo(f"\n{words}"),
-            )
-            typer.echo(f"wrote {paths[0]} and {paths[1]}")
+    with one_line_errors(out), naming_options(*_SHARED, horizon="rounds"):
+        check_experiments("study")
+        check_least(rounds=(rounds, 1), rewards=(rewards, 1), replications=(replications, 1))
+        check_least(seed=(seed, 0), rank=(rank, 1))
+        where = check_where(jobs, backend, address)
+        found = read_log(log, names_of(modes), reward, trials=trials, top=top_of(top), missing=missing)
+        paths = study(
+            found,
+            check_out(out),
+            context=names_of(context),
+            policies=policy or (),
+            rank=rank,
+            rounds=rounds,
+            rewards=rewards,
+            replications=replications,
+            min_count=min_count,
+            shrinkage=shrinkage,
+            seed=seed,
+            where=where,
+            progress=True,
+            command=shlex.join(["tensorbandits", *sys.argv[1:]]),
+            source=log,
+            say=lambda words: typer.echo(f"\n{words}"),
+        )
+        typer.echo(f"wrote {paths[0]} and {paths[1]}")
 
 
 def names_of(text: str) -> list[str]:

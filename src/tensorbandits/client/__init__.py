@@ -1,9 +1,9 @@
 """The client of the decision service: :class:`tensorbandits.Client`, and its awaited twin.
 
-Every operation is written once, as steps (:mod:`tensorbandits.client.steps`); what sends them is apart.
+Every operation is written once, as a coroutine; what sends and sleeps is apart (:mod:`tensorbandits.client.messages`).
 """
 
-from tensorbandits.client.awaiting import AsyncClient, AsyncRemoteBandit
+from tensorbandits.client.awaiting import AsyncClient
 from tensorbandits.client.blocking import Client, RemoteBandit
 from tensorbandits.client.errors import (
     KeyReusedError,
@@ -13,7 +13,7 @@ from tensorbandits.client.errors import (
     UnknownBanditError,
 )
 from tensorbandits.client.outbox import Flushed
-from tensorbandits.client.upkeep import Believed, Examined
+from tensorbandits.client.remote_bandit import AsyncRemoteBandit, Believed, Examined
 from tensorbandits.client.wire import Advice
 
 __all__ = [

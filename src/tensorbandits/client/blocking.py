@@ -1,79 +1,88 @@
-"""The client that blocks: a method of it does the steps of the operation of the same name, and returns the result."""
+"""The client that blocks: each of its methods runs the coroutine of the same name of the client that is awaited.
+
+That coroutine sends and sleeps by a transport that blocks, and so comes to its end without an event loop.
+"""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tensorbandits.base.checks import check_installed
-from tensorbandits.client.exchange import Fallback
-from tensorbandits.client.management import ClientSteps, unsent
-from tensorbandits.client.steps import Steps, described
-from tensorbandits.client.upkeep import BanditSteps
+from tensorbandits.client.exchange import Exchange, Fallback
+from tensorbandits.client.management import ClientOperations
+from tensorbandits.client.remote_bandit import AsyncRemoteBandit
+from tensorbandits.client.retries import Retries
 
 if TYPE_CHECKING:
     import httpx
-
-    from tensorbandits.client.http import Blocking
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-def blocking(method: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[Any, P], T]:
-    """Return a method that does the steps of an operation, and returns its result."""
+def run(operation: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that has nothing to wait for, as its transport blocks."""
+    try:
+        operation.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("an operation of the client that blocks waits for an event loop, which it must not")
+
+
+def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that runs an awaited one, and returns its result."""
 
     @functools.wraps(method)
-    def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self._http.run(method(self._steps, *args, **kwargs))
-        return result
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(method(self._awaited, *args, **kwargs))
 
-    described(run, method)
-    return run
+    return call
 
 
 class RemoteBandit:
     """A bandit of the service, with the interface of :class:`tensorbandits.Bandit`; from :meth:`Client.bandit`."""
 
-    def __init__(self, http: Blocking, steps: BanditSteps) -> None:
-        self._http, self._steps = http, steps
+    def __init__(self, awaited: AsyncRemoteBandit) -> None:
+        self._awaited = awaited
 
     @property
     def name(self) -> str:
         """The name of the bandit."""
-        return self._steps.name
+        return self._awaited.name
 
     def __repr__(self) -> str:
-        return f"RemoteBandit({self.name!r} at {self._steps.exchange.url})"
+        return repr(self._awaited).removeprefix("Async")
 
-    ask = blocking(BanditSteps.ask)
-    ask_many = blocking(BanditSteps.ask_many)
-    tell = blocking(BanditSteps.tell)
-    tell_many = blocking(BanditSteps.tell_many)
-    activate = blocking(BanditSteps.activate)
-    cancel = blocking(BanditSteps.cancel)
-    status = blocking(BanditSteps.status)
-    reward = blocking(BanditSteps.reward)
-    look_up = blocking(BanditSteps.look_up)
-    best = blocking(BanditSteps.best)
-    detail = blocking(BanditSteps.detail)
-    explain = blocking(BanditSteps.explain)
-    diagnose = blocking(BanditSteps.diagnose)
-    history = blocking(BanditSteps.history)
-    events = blocking(BanditSteps.events)
-    export = blocking(BanditSteps.export)
-    add_level = blocking(BanditSteps.add_level)
-    retire_level = blocking(BanditSteps.retire_level)
-    restore_level = blocking(BanditSteps.restore_level)
-    forbid = blocking(BanditSteps.forbid)
-    allow = blocking(BanditSteps.allow)
-    remove_rule = blocking(BanditSteps.remove_rule)
-    change = blocking(BanditSteps.change)
-    tell_log = blocking(BanditSteps.tell_log)
-    fold = blocking(BanditSteps.fold)
+    ask = blocking(AsyncRemoteBandit.ask)
+    ask_many = blocking(AsyncRemoteBandit.ask_many)
+    tell = blocking(AsyncRemoteBandit.tell)
+    tell_many = blocking(AsyncRemoteBandit.tell_many)
+    activate = blocking(AsyncRemoteBandit.activate)
+    cancel = blocking(AsyncRemoteBandit.cancel)
+    status = blocking(AsyncRemoteBandit.status)
+    reward = blocking(AsyncRemoteBandit.reward)
+    look_up = blocking(AsyncRemoteBandit.look_up)
+    best = blocking(AsyncRemoteBandit.best)
+    detail = blocking(AsyncRemoteBandit.detail)
+    explain = blocking(AsyncRemoteBandit.explain)
+    diagnose = blocking(AsyncRemoteBandit.diagnose)
+    history = blocking(AsyncRemoteBandit.history)
+    events = blocking(AsyncRemoteBandit.events)
+    export = blocking(AsyncRemoteBandit.export)
+    add_level = blocking(AsyncRemoteBandit.add_level)
+    retire_level = blocking(AsyncRemoteBandit.retire_level)
+    restore_level = blocking(AsyncRemoteBandit.restore_level)
+    forbid = blocking(AsyncRemoteBandit.forbid)
+    allow = blocking(AsyncRemoteBandit.allow)
+    remove_rule = blocking(AsyncRemoteBandit.remove_rule)
+    change = blocking(AsyncRemoteBandit.change)
+    tell_log = blocking(AsyncRemoteBandit.tell_log)
+    fold = blocking(AsyncRemoteBandit.fold)
 
 
 class Client:
@@ -119,8 +128,9 @@ class Client:
         check_installed("tensorbandits.Client", "httpx", extra="client")
         from tensorbandits.client.http import Blocking
 
-        self._steps = ClientSteps.of(url, timeout=timeout, retries=retries, budget=budget, rest=rest, buffer=buffer)
-        self._http = Blocking(self._steps.exchange.url, key, http)
+        tries = Retries(timeout, retries, budget, rest)
+        self._exchange = Exchange(url, tries, buffer, lambda address: Blocking(address, key, http))
+        self._awaited = ClientOperations(self._exchange)
 
     def bandit(self, name: str, *, fallback: Fallback | None = None) -> RemoteBandit:
         """Return a bandit by its name, without asking whether it is there.
@@ -128,7 +138,7 @@ class Client:
         ``fallback`` is what :meth:`RemoteBandit.ask` decides while the service is away, an arm or a function of the
         context.
         """
-        return RemoteBandit(self._http, BanditSteps(self._steps.exchange, name, fallback))
+        return RemoteBandit(AsyncRemoteBandit(self._exchange, name, fallback))
 
     def create(self, name: str, space: Any, **settings: Any) -> RemoteBandit:
         """Make a bandit and return it: of a :class:`tensorbandits.Space`, or of modes and their levels.
@@ -136,29 +146,25 @@ class Client:
         ``settings`` are the arguments of :class:`tensorbandits.Bandit`, with ``context`` if modes are given, and
         ``apprentice=True`` for a bandit that learns from what others play.
         """
-        self._http.run(self._steps.create(name, space, settings))
+        run(self._awaited._create(name, space, settings))
         return self.bandit(name)
 
-    bandits = blocking(ClientSteps.bandits)
-    delete = blocking(ClientSteps.delete)
-    me = blocking(ClientSteps.me)
-    keys = blocking(ClientSteps.keys)
-    create_key = blocking(ClientSteps.create_key)
-    revoke_key = blocking(ClientSteps.revoke_key)
-    flush = blocking(ClientSteps.flush)
+    bandits = blocking(ClientOperations.bandits)
+    delete = blocking(ClientOperations.delete)
+    me = blocking(ClientOperations.me)
+    keys = blocking(ClientOperations.keys)
+    create_key = blocking(ClientOperations.create_key)
+    revoke_key = blocking(ClientOperations.revoke_key)
+    flush = blocking(ClientOperations.flush)
 
     @property
     def waiting(self) -> int:
         """How many writes wait in the buffer."""
-        return len(self._steps.exchange.outbox)
+        return self._awaited.waiting
 
     def close(self) -> None:
         """Send what waits, if the service is there, and close the connections; what is lost by that is warned of."""
-        try:
-            words = unsent(self.flush())
-        finally:
-            self._http.close()
-        if words is not None:
+        if (words := run(self._awaited._close())) is not None:
             warnings.warn(words, RuntimeWarning, stacklevel=2)
 
     def __enter__(self) -> Self:
@@ -168,4 +174,4 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self._steps.exchange.url})"
+        return f"Client({self._exchange.url})"

@@ -1,4 +1,4 @@
-"""Asking and telling a bandit of the service: the interface of :class:`tensorbandits.Bandit`, as steps."""
+"""Asking and telling a bandit of the service: the interface of :class:`tensorbandits.Bandit`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.checks import check_reward
 from tensorbandits.client import wire
 from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
-from tensorbandits.client.exchange import Exchange, Fallback, Local, refusals
-from tensorbandits.client.steps import Request, Steps
+from tensorbandits.client.exchange import Exchange, Fallback, refusals
+from tensorbandits.client.messages import Request
 from tensorbandits.space.labels import Label
 
 _MOST = 1000  # decisions, or rewards, of one request
@@ -30,13 +30,18 @@ class Decisions:
     def __init__(self, exchange: Exchange, name: str, fallback: Fallback | None = None) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError(f"name is {name!r}; give the name of a bandit, which is text")
-        self.exchange, self.name, self.fallback = exchange, name, _check_fallback(fallback)
+        self._exchange, self._name, self._fallback = exchange, name, _check_fallback(fallback)
 
-    def path(self, *parts: str) -> str:
+    @property
+    def name(self) -> str:
+        """The name of the bandit."""
+        return self._name
+
+    def _path(self, *parts: str) -> str:
         """Return a path of the bandit."""
         return wire.place("bandits", self.name, *parts)
 
-    def ask(
+    async def ask(
         self,
         context: Mapping[str, Label] | None = None,
         /,
@@ -48,7 +53,7 @@ class Decisions:
         propensity: float | None = None,
         fallback: Fallback | None = None,
         **labels: Label,
-    ) -> Steps[Decision]:
+    ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
         ``allowed``, ``activate`` and ``id`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice is told what
@@ -57,18 +62,18 @@ class Decisions:
         context, there is a decision also while the service is away: its ``by`` is ``"fallback"``, its propensity
         ``None``. Modes that have the name of an argument are given in the mapping.
         """
-        plan = self.fallback if fallback is None else _check_fallback(fallback)
+        plan = self._fallback if fallback is None else _check_fallback(fallback)
         number = wire.new_key() if id is None and plan is not None else id
         body = self._question(context, labels, allowed, activate, number, played, propensity)
         try:
-            said = yield from self.exchange.call(wire.write(self.path("ask"), body), spared=plan is not None)
+            said = await self._exchange.call(wire.write(self._path("ask"), body), spared=plan is not None)
         except (ServerAwayError, ServerError) as away:
             if plan is None:
                 raise
-            return self.exchange.fall_back(self.name, played or plan, body, away)
+            return self._exchange.fall_back(self.name, played or plan, body, away)
         return wire.decision(said)
 
-    def ask_many(
+    async def ask_many(
         self,
         contexts: Iterable[Mapping[str, Label]],
         *,
@@ -77,12 +82,12 @@ class Decisions:
         ids: Sequence[str] | None = None,
         played: Sequence[Mapping[str, Label]] | None = None,
         fallback: Fallback | None = None,
-    ) -> Steps[list[Decision]]:
+    ) -> list[Decision]:
         """Decide for many contexts, in their order; a thousand of them go in one request.
 
         ``ids`` and ``played`` have one entry for each context, the other arguments are those of :meth:`ask`.
         """
-        plan = self.fallback if fallback is None else _check_fallback(fallback)
+        plan = self._fallback if fallback is None else _check_fallback(fallback)
         given = list(contexts)
         numbers = _as_many("ids", ids, len(given)) or [wire.new_key() if plan is not None else None for _ in given]
         arms = _as_many("played", played, len(given)) or [None] * len(given)
@@ -93,14 +98,14 @@ class Decisions:
         made: list[Decision] = []
         for start in range(0, len(bodies), _MOST):
             some = bodies[start : start + _MOST]
-            request = wire.write(self.path("ask-many"), {"requests": some})
+            request = wire.write(self._path("ask-many"), {"requests": some})
             try:
-                said = yield from self.exchange.call(request, spared=plan is not None)
+                said = await self._exchange.call(request, spared=plan is not None)
             except (ServerAwayError, ServerError) as away:
                 if plan is None:
                     raise
                 chosen = zip(some, arms[start:], strict=False)
-                made += [self.exchange.fall_back(self.name, arm or plan, body, away) for body, arm in chosen]
+                made += [self._exchange.fall_back(self.name, arm or plan, body, away) for body, arm in chosen]
             else:
                 made += map(wire.decision, said["decisions"])
         return made
@@ -125,7 +130,7 @@ class Decisions:
         }
         return body | {name: value for name, value in optional.items() if value is not None}
 
-    def tell(
+    async def tell(
         self,
         decision: str | Decision | None = None,
         reward: Any = None,
@@ -135,7 +140,7 @@ class Decisions:
         arm: Mapping[str, Label] | None = None,
         context: Mapping[str, Label] | None = None,
         trials: int | None = None,
-    ) -> Steps[None]:
+    ) -> None:
         """Learn the reward of a decision, by its id; the same again changes nothing.
 
         Another reward is refused, unless it is to ``amend`` the first or to ``add`` to it. Those who keep no ids tell
@@ -146,9 +151,9 @@ class Decisions:
         older, or was made by another process.
         """
         request = self._telling(decision, reward, amend=amend, add=add, arm=arm, context=context, trials=trials)
-        local = self.exchange.local(decision)
+        local = self._exchange.local(decision)
         try:
-            said = yield from self.exchange.write(request)
+            said = await self._exchange.write(request)
             closed = local is not None and said is not None and said["reward"] != check_reward(reward)
         except KeyReusedError:
             if local is None:
@@ -159,26 +164,26 @@ class Decisions:
                 f"decision {local.id!r} has another reward already; as a fallback made it, that cannot be amended"
             )
 
-    def tell_many(
+    async def tell_many(
         self, rewards: Iterable[tuple[str | Decision, Any]], *, amend: bool = False, add: bool = False
-    ) -> Steps[None]:
+    ) -> None:
         """Learn many rewards, given as pairs of a decision, or its id, and its reward.
 
         They are taken one by one, as by :meth:`tell`. If some are refused, the others are taken all the same, and an
         ``ExceptionGroup`` says which and why.
         """
         pairs = [_pair(at, one) for at, one in enumerate(rewards)]
-        plain = [pair for pair in pairs if self.exchange.local(pair[0]) is None]
+        plain = [pair for pair in pairs if self._exchange.local(pair[0]) is None]
         refused: list[Exception] = []
         bodies = [self._told(decision, reward, amend, add) for decision, reward in plain]
         for start in range(0, len(bodies), _MOST):
             some = bodies[start : start + _MOST]
-            said = yield from self.exchange.write(wire.write(self.path("tell-many"), {"rewards": some}), len(some))
+            said = await self._exchange.write(wire.write(self._path("tell-many"), {"rewards": some}), len(some))
             refused += refusals(said, some)
         for decision, reward in pairs:
-            if self.exchange.local(decision) is not None:  # each has a key of its own
+            if self._exchange.local(decision) is not None:  # each has a key of its own
                 try:
-                    yield from self.tell(decision, reward, amend=amend, add=add)
+                    await self.tell(decision, reward, amend=amend, add=add)
                 except ValueError as error:
                     refused.append(error)
         if refused:
@@ -197,69 +202,69 @@ class Decisions:
         if decision is not None and trials is not None:
             raise TypeError("trials are given beside the id of a decision, which is one trial; leave them out")
         if decision is None:
-            told = {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
-            return wire.write(self.path("tell"), told if trials is None else {**told, "trials": trials})
-        local = self.exchange.local(decision)
+            more = {} if trials is None else {"trials": trials}
+            return wire.write(self._path("tell"), _told_of_arm(arm, context, reward) | more)
+        local = self._exchange.local(decision)
         if local is None:
-            return wire.write(self.path("tell"), self._told(decision, reward, amend, add))
-        return self._told_locally(local, reward, amend or add)
+            return wire.write(self._path("tell"), self._told(decision, reward, amend, add))
+        if amend or add:
+            raise ValueError(
+                f"decision {local.id!r} was made by a fallback, and its reward is told as one of its arm: it can be "
+                "neither amended nor added to; leave out amend and add"
+            )
+        key = f"fallback-{local.id}"  # the same whoever tells it, so that it counts once
+        return wire.write(self._path("tell"), _told_of_arm(local.arm, local.context, reward), key=key)
 
     def _told(self, decision: Any, reward: Any, amend: bool, add: bool) -> dict[str, Any]:
         changes = {name: True for name, value in (("amend", amend), ("add", add)) if value}
         return {"id": number_of(decision), "reward": check_reward(reward), **changes}
 
-    def _told_locally(self, local: Local, reward: Any, changes: bool) -> Request:
-        if changes:
-            raise ValueError(
-                f"decision {local.id!r} was made by a fallback, and its reward is told as one of its arm: it can be "
-                "neither amended nor added to; leave out amend and add"
-            )
-        told = {"arm": wire.merged(local.arm, {}), "context": wire.merged(local.context, {})}
-        key = f"fallback-{local.id}"  # the same whoever tells it, so that it counts once
-        return wire.write(self.path("tell"), {**told, "reward": check_reward(reward)}, key=key)
-
-    def activate(self, decision: str | Decision) -> Steps[None]:
+    async def activate(self, decision: str | Decision) -> None:
         """Say that a decision was shown: its window begins now."""
-        if self.exchange.local(decision) is None:
-            yield from self.exchange.write(wire.write(self.path("activate"), {"id": number_of(decision)}))
+        if self._exchange.local(decision) is None:
+            await self._exchange.write(wire.write(self._path("activate"), {"id": number_of(decision)}))
 
-    def cancel(self, decision: str | Decision) -> Steps[None]:
+    async def cancel(self, decision: str | Decision) -> None:
         """Say that a decision was not carried out: it takes no reward, and none is told of it."""
-        if (local := self.exchange.local(decision)) is None:
-            yield from self.exchange.write(wire.write(self.path("cancel"), {"id": number_of(decision)}))
+        if (local := self._exchange.local(decision)) is None:
+            await self._exchange.write(wire.write(self._path("cancel"), {"id": number_of(decision)}))
         else:
-            self.exchange.forget(local.id)
+            self._exchange.forget(local.id)
 
-    def status(self, decision: str | Decision) -> Steps[str]:
+    async def status(self, decision: str | Decision) -> str:
         """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
-        said = yield from self.look_up(decision)
+        said = await self.look_up(decision)
         return str(said["status"])
 
-    def reward(self, decision: str | Decision) -> Steps[float | None]:
+    async def reward(self, decision: str | Decision) -> float | None:
         """Return the reward of a decision as it is now, the default after its window, or ``None`` if it has none."""
-        said = yield from self.look_up(decision)
+        said = await self.look_up(decision)
         return None if said["reward"] is None else float(said["reward"])
 
-    def look_up(self, decision: str | Decision) -> Steps[dict[str, Any]]:
+    async def look_up(self, decision: str | Decision) -> dict[str, Any]:
         """Return all that the service knows of a decision: its arm, context, propensity, state and reward."""
-        said = yield from self.exchange.call(wire.get(self.path("decisions", number_of(decision))))
+        said = await self._exchange.call(wire.get(self._path("decisions", number_of(decision))))
         labels = {name: wire.unwritten(said[name]) for name in ("arm", "context") if said.get(name) is not None}
         return {**said, **labels}
 
-    def best(
+    async def best(
         self,
         context: Mapping[str, Label] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         **labels: Label,
-    ) -> Steps[dict[str, Label]]:
+    ) -> dict[str, Label]:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
         body: dict[str, Any] = {"context": wire.merged(context, labels)}
         if (chosen := wire.listed(allowed)) is not None:
             body["allowed"] = chosen
-        said = yield from self.exchange.call(wire.post(self.path("best"), body))
+        said = await self._exchange.call(wire.post(self._path("best"), body))
         return wire.unwritten(said["arm"])
+
+
+def _told_of_arm(arm: Any, context: Any, reward: Any) -> dict[str, Any]:
+    return {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
 
 
 def number_of(decision: Any) -> str:

@@ -11,7 +11,7 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.client.steps import Answer, Request
+from tensorbandits.client.messages import Answer, Request
 
 
 class ServerAwayError(ConnectionError):

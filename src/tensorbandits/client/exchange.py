@@ -1,19 +1,19 @@
-"""What all calls of a client share: its patience, the writes that wait, and the decisions that a fallback made."""
+"""What all calls of a client share: its retries, the writes that wait, and the decisions that a fallback made."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.client import wire
 from tensorbandits.client.errors import ServerAwayError, check, error_of, read
+from tensorbandits.client.messages import Answer, Request, Transport
 from tensorbandits.client.outbox import Outbox, Waiting
-from tensorbandits.client.patience import Patience
-from tensorbandits.client.steps import Answer, Request, Steps
+from tensorbandits.client.retries import Retries
 from tensorbandits.space.labels import Label
 
 Fallback = Mapping[str, Label] | Callable[[dict[str, Any]], Mapping[str, Label]]
@@ -21,54 +21,48 @@ Fallback = Mapping[str, Label] | Callable[[dict[str, Any]], Mapping[str, Label]]
 _REMEMBERED = 10_000  # decisions of fallbacks that are known by their id alone
 
 
-class Local(NamedTuple):
-    """A decision that a fallback made, of which the service does not know."""
-
-    id: str
-    arm: dict[str, Any]
-    context: dict[str, Any]
-
-
 class Exchange:
-    """Sends requests of one client, without doing so itself.
+    """Sends the requests of one client, again where that helps.
 
     Parameters
     ----------
     url : where the service is.
-    patience : how long to try.
+    retries : how long to try.
     buffer : how many writes may wait while the service is away.
+    transport : makes what sends requests, given the address of the service.
     """
 
-    def __init__(self, url: str, patience: Patience, buffer: int) -> None:
-        self.url, self.patience, self.outbox = _address(url), patience, Outbox(buffer)
-        self._local: dict[str, Local] = {}  # the oldest first
+    def __init__(self, url: str, retries: Retries, buffer: int, transport: Callable[[str], Transport]) -> None:
+        self.url, self.retries, self.outbox = _address(url), retries, Outbox(buffer)
+        self.transport = transport(self.url)
+        self._local: dict[str, Decision] = {}  # what fallbacks decided, the oldest first
         self._lock = threading.Lock()
 
-    def call(self, request: Request, *, spared: bool = False, once: bool = False) -> Steps[Any]:
+    async def call(self, request: Request, *, spared: bool = False, once: bool = False) -> Any:
         """Send a request and return what its answer says."""
-        answer = yield from self.answer(request, spared=spared, once=once)
+        answer = await self.answer(request, spared=spared, once=once)
         return read(answer)
 
-    def answer(self, request: Request, *, spared: bool = False, once: bool = False) -> Steps[Answer]:
+    async def answer(self, request: Request, *, spared: bool = False, once: bool = False) -> Answer:
         """Send a request and return its answer; one that can be ``spared`` is not sent while the service rests."""
-        if spared and self.patience.resting:
-            raise ServerAwayError(f"the service was away less than {self.patience.rest:g} s ago, and is not tried yet")
-        answer: Answer = yield from self.patience.tries(request, once=once)
+        if spared and self.retries.resting:
+            raise ServerAwayError(f"the service was away less than {self.retries.rest:g} s ago, and is not tried yet")
+        answer = await self.retries.answer(self.transport, request, once=once)
         return check(answer, request, self.url)
 
     # Writes that may wait.
 
-    def write(self, request: Request, count: int = 1) -> Steps[Any]:
+    async def write(self, request: Request, count: int = 1) -> Any:
         """Send a write and return what the answer says; ``None`` if it waits, or goes behind some that do."""
         if not self.outbox.bound:
-            return (yield from self.call(request))
+            return await self.call(request)
         if len(self.outbox):
             self._keep(Waiting(request, count), None)
-            if not self.patience.resting:
-                yield from self._send_waiting(once=True)
+            if not self.retries.resting:
+                await self.send_waiting(once=True)
             return None
         try:
-            return (yield from self.call(request, spared=True))
+            return await self.call(request, spared=True)
         except ServerAwayError as away:
             self._keep(Waiting(request, count), away)
             return None
@@ -81,18 +75,15 @@ class Exchange:
                 reached=away is not None and away.reached,
             ) from away
 
-    def flush(self) -> Steps[None]:
-        """Send all that waits, as patiently as any call; what cannot be sent goes on waiting."""
-        yield from self._send_waiting(once=False)
-
-    def _send_waiting(self, *, once: bool) -> Steps[None]:
+    async def send_waiting(self, *, once: bool = False) -> None:
+        """Send all that waits, trying each as often as any call, or once; what cannot be sent goes on waiting."""
         if not self.outbox.begin():
             return  # another thread is sending, and takes what was added
         sending = True
         try:
             while (write := self.outbox.next()) is not None:
                 try:
-                    said = yield from self.call(write.request, once=once)
+                    said = await self.call(write.request, once=once)
                 except ServerAwayError:
                     return
                 except Exception as error:  # the service has refused it: nothing is gained by keeping it
@@ -118,16 +109,17 @@ class Exchange:
         if getattr(away, "reached", True):  # the service may have decided, and nobody will carry that out
             cancel = wire.write(wire.place("bandits", bandit, "cancel"), {"id": number})
             self.outbox.add(Waiting(cancel, quiet=True))
+        decision = Decision(number, arm, context, None, "fallback", "fallback", time.time())
         with self._lock:
-            self._local[number] = Local(number, arm, context)
+            self._local[number] = decision
             while len(self._local) > _REMEMBERED:
                 del self._local[next(iter(self._local))]
-        return Decision(number, arm, context, None, "fallback", "fallback", time.time())
+        return decision
 
-    def local(self, decision: str | Decision | None) -> Local | None:
-        """Return what is known of a decision if a fallback made it."""
+    def local(self, decision: str | Decision | None) -> Decision | None:
+        """Return a decision, given as itself or by its id, if a fallback made it: the service does not know of it."""
         if isinstance(decision, Decision):
-            return Local(decision.id, decision.arm, decision.context) if decision.by == "fallback" else None
+            return decision if decision.by == "fallback" else None
         return self._local.get(decision) if isinstance(decision, str) else None
 
     def forget(self, number: str) -> None:

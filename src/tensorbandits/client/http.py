@@ -1,4 +1,4 @@
-"""The steps of an operation, done with httpx: blocking, or awaited. All that sends and sleeps is here."""
+"""Transports by httpx: one that blocks, and one that is awaited. All that sends and sleeps is here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any
 import anyio
 import httpx
 
-from tensorbandits.client.steps import Answer, Lost, Pause, Send, Step, Steps, T, advance
+from tensorbandits.client.messages import Answer, Lost, Request
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 _NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -27,14 +27,13 @@ def headers_of(key: str | None) -> dict[str, str]:
     return found if key is None else {**found, "authorization": f"Bearer {key}"}
 
 
-class _Transport:
+class _Service:
     """Where the service is, and what every request has."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self._url, self._headers = url, headers_of(key)
 
-    def _arguments(self, step: Send) -> dict[str, Any]:
-        request = step.request
+    def _arguments(self, request: Request, seconds: float) -> dict[str, Any]:
         headers = dict(self._headers)
         if request.body is not None:
             headers["content-type"] = request.kind
@@ -42,11 +41,11 @@ class _Transport:
             headers["idempotency-key"] = request.key
         address = self._url + request.path
         found = {"method": request.method, "url": address, "content": request.body, "headers": headers}
-        return {**found, "timeout": step.seconds}
+        return {**found, "timeout": seconds}
 
 
-class Blocking(_Transport):
-    """Does steps one after the other, in the thread that calls; any number of threads may.
+class Blocking(_Service):
+    """The transport of a client that blocks: its coroutines never wait for an event loop. Any number of threads may.
 
     Parameters
     ----------
@@ -58,38 +57,31 @@ class Blocking(_Transport):
         super().__init__(url, key)
         self._http, self._own = http or httpx.Client(limits=_LIMITS), http is None
 
-    def run(self, steps: Steps[T]) -> T:
-        """Do all steps, and return the result."""
-        outcome, first = None, True
-        with contextlib.closing(steps):
-            while True:
-                try:
-                    step = advance(steps, outcome, first=first)
-                except StopIteration as stop:
-                    return stop.value  # type: ignore[no-any-return]
-                outcome, first = self._do(step), False
+    async def send(self, request: Request, seconds: float) -> Answer:
+        """Send a request and return its answer."""
+        try:
+            with self._http.stream(**self._arguments(request, seconds)) as response:
+                if request.into is None or not response.is_success:
+                    return _answer(response, response.read())
+                with _written(request.into) as file:
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
+                return _answer(response, b"")
+        except httpx.TransportError as error:
+            raise _lost(error) from error
 
-    def _do(self, step: Step) -> Answer | Lost | None:
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return None
-        with _losses() as lost, self._http.stream(**self._arguments(step)) as response:
-            if step.request.into is None or not response.is_success:
-                return _answer(response, response.read())
-            with _written(step.request.into) as file:
-                for chunk in response.iter_bytes():
-                    file.write(chunk)
-            return _answer(response, b"")
-        return lost[0]
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for so many seconds."""
+        time.sleep(seconds)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
         if self._own:
             self._http.close()
 
 
-class Awaiting(_Transport):
-    """Does steps one after the other, awaited.
+class Awaiting(_Service):
+    """The transport of a client that is awaited.
 
     Parameters
     ----------
@@ -101,30 +93,22 @@ class Awaiting(_Transport):
         super().__init__(url, key)
         self._http, self._own = http or httpx.AsyncClient(limits=_LIMITS), http is None
 
-    async def run(self, steps: Steps[T]) -> T:
-        """Do all steps, and return the result."""
-        outcome, first = None, True
-        with contextlib.closing(steps):
-            while True:
-                try:
-                    step = advance(steps, outcome, first=first)
-                except StopIteration as stop:
-                    return stop.value  # type: ignore[no-any-return]
-                outcome, first = await self._do(step), False
-
-    async def _do(self, step: Step) -> Answer | Lost | None:
-        if isinstance(step, Pause):
-            await anyio.sleep(step.seconds)
-            return None
-        with _losses() as lost:
-            async with self._http.stream(**self._arguments(step)) as response:
-                if step.request.into is None or not response.is_success:
+    async def send(self, request: Request, seconds: float) -> Answer:
+        """Send a request and return its answer."""
+        try:
+            async with self._http.stream(**self._arguments(request, seconds)) as response:
+                if request.into is None or not response.is_success:
                     return _answer(response, await response.aread())
-                with _written(step.request.into) as file:
+                with _written(request.into) as file:
                     async for chunk in response.aiter_bytes():
                         file.write(chunk)
                 return _answer(response, b"")
-        return lost[0]
+        except httpx.TransportError as error:
+            raise _lost(error) from error
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for so many seconds."""
+        await anyio.sleep(seconds)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -132,15 +116,9 @@ class Awaiting(_Transport):
             await self._http.aclose()
 
 
-@contextlib.contextmanager
-def _losses() -> Iterator[list[Lost]]:
-    """Turn what httpx raises when no answer comes into something to be returned."""
-    lost: list[Lost] = []
-    try:
-        yield lost
-    except httpx.TransportError as error:
-        words = str(error) or "it took too long"
-        lost.append(Lost(f"{type(error).__name__}: {words}", reached=not isinstance(error, _NOT_REACHED)))
+def _lost(error: httpx.TransportError) -> Lost:
+    words = str(error) or "it took too long"
+    return Lost(f"{type(error).__name__}: {words}", reached=not isinstance(error, _NOT_REACHED))
 
 
 def _answer(response: httpx.Response, body: bytes) -> Answer:

@@ -8,7 +8,7 @@ from collections import deque
 from typing import NamedTuple
 
 from tensorbandits.base.checks import check_count
-from tensorbandits.client.steps import Request
+from tensorbandits.client.messages import Request
 
 _log = logging.getLogger("tensorbandits.client")
 

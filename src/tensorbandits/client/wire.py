@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
-from tensorbandits.client.steps import Request
+from tensorbandits.client.messages import Request
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, key, plain, read, written
 
@@ -90,8 +90,11 @@ def merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[s
 
 def label_or_list(mode: str, label: Any) -> Any:
     """Return a label as JSON can hold it, or a list of them."""
-    if is_sequence(label):
-        return [label_or_list(mode, one) for one in label]
+    return [label_or_list(mode, one) for one in label] if is_sequence(label) else one_label(mode, label)
+
+
+def one_label(mode: str, label: Any) -> Any:
+    """Return a label as JSON can hold it."""
     key(label, mode)  # which refuses what is no label
     return written(plain(label))
 

@@ -65,13 +65,13 @@ class Metrics:
         self._events = counter("events_committed_total", "Events written to the store by this service.")
         self._batches = histogram("commit_events", "Events in one transaction.", _SIZES)
         self._commits = histogram("commit_seconds", "Seconds of one transaction, with the wait for its turn.", _SECONDS)
-        self._learning = histogram("learning_seconds", "Seconds of one turn of learning.", _LONG)
-        self._followed = counter("events_followed_total", "Events of other processes that were folded in.")
+        self.learned = histogram("learning_seconds", "Seconds of one turn of learning.", _LONG).observe
+        self.followed = counter("events_followed_total", "Events of other processes that were folded in.").inc
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
         self._failures = counter("store_errors_total", "What the store refused or failed at.", "kind")
-        self._bandits = gauge("bandits", "Bandits that are served.")
-        self._keys_age = gauge("keys_age_seconds", "How long ago the API keys were read from the store.")
+        self.serving = gauge("bandits", "Bandits that are served.").set
+        self.keys_read = gauge("keys_age_seconds", "How long ago the API keys were read from the store.").set
         gauge("info", "The version that runs.", "version").labels(version).set(1)
         self._by_bandit: dict[tuple[Any, str], Any] = {}
         self._series: dict[tuple[str, str, int], Any] = {}  # as finding one by its labels takes longer than counting
@@ -110,14 +110,6 @@ class Metrics:
         self._batches.observe(events)
         self._commits.observe(seconds)
 
-    def learned(self, seconds: float) -> None:
-        """Count a turn of learning."""
-        self._learning.observe(seconds)
-
-    def followed(self, events: int) -> None:
-        """Count events of other processes."""
-        self._followed.inc(events)
-
     def behind(self, bandit: str, events: int) -> None:
         """Say how many events of the store are not folded in yet."""
         self._lag.labels(bandit).set(events)
@@ -129,14 +121,6 @@ class Metrics:
     def failed(self, error: BaseException | None = None) -> None:
         """Count an error of the store, by its kind."""
         self._failures.labels("StoreError" if error is None else type(error).__name__).inc()
-
-    def serving(self, bandits: int) -> None:
-        """Say how many bandits there are."""
-        self._bandits.set(bandits)
-
-    def keys_read(self, seconds_ago: float) -> None:
-        """Say how old the list of keys is."""
-        self._keys_age.set(seconds_ago)
 
     def forget(self, bandit: str) -> None:
         """Show a deleted bandit no more; where several processes count together its last numbers stay."""
@@ -182,5 +166,5 @@ def _runs(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi import FastAPI, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -17,12 +17,12 @@ from tensorbandits.service.engine.demo import Demo
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.http import errors, examples
 from tensorbandits.service.http.bodies import Bodies
-from tensorbandits.service.http.errors import COMMON, Problem
+from tensorbandits.service.http.errors import Problem
+from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.lane import Lane
 from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages
-from tensorbandits.service.http.security import require
+from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.service.settings import Settings, is_loopback
@@ -34,17 +34,16 @@ Make a bandit, **ask** it for a decision, show what it says, and **tell** the re
 late, twice or never. Every write takes an `Idempotency-Key`, so that it can be repeated without counting twice.
 """
 
-health = APIRouter(tags=["health"])
-_ANY = errors.responses("forbidden", "too_large", "too_many", "internal")  # before it is known what is asked
+health = Router("health")
 
 
-@health.get("/healthz", name="healthz", response_model=dict[str, str], responses=_ANY)
+@health.route_of("healthz", response_model=dict[str, str])
 async def healthz() -> Response:
     """Say that the process lives."""
     return reply({"status": "ok"})
 
 
-@health.get("/readyz", name="readyz", response_model=dict[str, Any], responses=_ANY | errors.responses("unavailable"))
+@health.route_of("readyz", "unavailable", response_model=dict[str, Any])
 async def readyz(service: Served) -> Response:
     """Say whether all bandits are loaded, so that requests may come."""
     if not service.engine.ready:
@@ -53,23 +52,13 @@ async def readyz(service: Served) -> Response:
     return reply({"status": "ready", "bandits": len(service.engine.all()), "quarantined": quarantined})
 
 
-@health.get(
-    "/metrics",
-    name="metrics",
-    responses=COMMON | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-    response_class=Response,
-    dependencies=[Depends(require("metrics"))],
+@health.route_of(
+    "metrics", more={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}, response_class=Response
 )
 async def metrics(service: Served) -> Response:
     """Return numbers for Prometheus."""
     text = await run_in_threadpool(service.metrics.text)  # which may read files of other processes
     return Response(text, media_type=service.metrics.content_type)
-
-
-def _demo(engine: Engine) -> Demo:
-    demo = Demo(engine)
-    demo.start()
-    return demo
 
 
 class _App(FastAPI):
@@ -114,7 +103,9 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         await asyncio.to_thread(engine.start)
         if started is not None:
             started()
-        demo = _demo(engine) if settings.demo else None
+        demo = Demo(engine) if settings.demo else None
+        if demo is not None:
+            demo.start()
         yield
         if demo is not None:
             await asyncio.to_thread(demo.stop)
@@ -143,7 +134,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard
-    lane: Any = Lane
-    app.add_middleware(lane, serving=app.state.serving)
+    fast_path: Any = FastPath
+    app.add_middleware(fast_path, serving=app.state.serving)
     app.add_middleware(guard, keys=known, settings=settings, metrics=measured)
     return app

@@ -94,6 +94,11 @@ class Problem(Exception):  # noqa: N818  # it is an answer
         if code == "unauthorized":
             self.headers["WWW-Authenticate"] = 'Bearer realm="tensorbandits"'
 
+    def body(self, request: str) -> bytes:
+        """Return the JSON of the answer; all in ASCII, as a message may show half of a character that somebody sent."""
+        words = redact(self.message if len(self.message) <= _LONGEST else f"{self.message[:_LONGEST]} ..")
+        return json.dumps({"error": {"code": self.code, "message": words, "request": request}}).encode()
+
 
 def unknown_bandit(name: str) -> Problem:
     """Return the answer for a bandit that is not there, or that the caller's key is not for: the same for both."""
@@ -114,13 +119,16 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+Responses = dict[int | str, dict[str, Any]]  # what OpenAPI says of answers, by their status
+
+
+def responses(*codes: str) -> Responses:
     """Return what OpenAPI says of these errors of a route, an example of each.
 
     >>> sorted(responses("unknown_bandit", "unknown_decision", "expired_decision"))
     [404, 410]
     """
-    found: dict[int | str, dict[str, Any]] = {}
+    found: Responses = {}
     for code in codes:
         status, meaning = CODES[code]
         one = found.setdefault(status, {"model": ErrorBody, "description": "", "content": {}})
@@ -133,12 +141,6 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
 COMMON = responses(
     "invalid", "unauthorized", "forbidden", "too_large", "too_many", "unavailable", "quarantined", "internal"
 )
-
-
-def body(code: str, message: str, request: str) -> bytes:
-    """Return the JSON of an error; all in ASCII, as a message may show half of a character that somebody sent."""
-    words = redact(message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..")
-    return json.dumps({"error": {"code": code, "message": words, "request": request}}).encode()
 
 
 def short(value: Any) -> str:
@@ -217,26 +219,10 @@ def _words(error: Mapping[str, Any]) -> str:
 
 
 _TAGS = {
-    "int",
-    "float",
-    "str",
-    "bool",
-    "none",
-    "list",
-    "dict",
-    "bytes",
-    "date",
-    "datetime",
-    "tuple",
-    "set",
+    *("int", "float", "str", "bool", "none", "list", "dict", "bytes", "date", "datetime", "tuple", "set"),
     "constrained-str",
 }
-_PLACES = {
-    "body": "",
-    "query": "the query parameter",
-    "path": "the path's",
-    "header": "the header",
-}
+_PLACES = {"body": "", "query": "the query parameter", "path": "the path's", "header": "the header"}
 
 
 def _name(place: tuple[Any, ...]) -> str:
@@ -256,18 +242,14 @@ def _name(place: tuple[Any, ...]) -> str:
     return f"{_PLACES[first]} {words}"
 
 
-def answer(problem: Problem, request: str) -> Response:
-    """Return a problem as a response."""
-    content = body(problem.code, problem.message, request)
-    return Response(content, problem.status, problem.headers, media_type="application/json")
-
-
 def install(app: FastAPI) -> None:
     """Let an app answer with these errors. What is left, errors of ours, is for the guard around it."""
 
     async def handle(request: Request, error: Exception) -> Response:
         visit = request.scope.get("tensorbandits")
-        return answer(explain(error), visit.id if visit is not None else "")
+        problem = explain(error)
+        content = problem.body(visit.id if visit is not None else "")
+        return Response(content, problem.status, problem.headers, media_type="application/json")
 
     for kind in (*_OF_KIND, Problem, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)

@@ -35,6 +35,13 @@ _DETAIL: dict[str, Any] = {
     "rules": [_RULE],
     "settings": _SETTINGS,
 }
+OFFERS: dict[str, Any] = {
+    "name": "offers",
+    "modes": {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]},
+    "context": ["segment"],
+    **_SETTINGS,
+    "rules": [_RULE],
+}
 _MADE = {"propensity": 0.4375, "by": "policy", "time": _TIME}
 _DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "TensorThompsonSampling"}
 _KEY = {"id": "7m3k9x2q4a", "name": "web", "role": "decide", "bandits": ["offers"], "created": _TIME, "revoked": None}
@@ -44,13 +51,7 @@ _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 1
 
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
-        "offers to segments, over channels": {
-            "name": "offers",
-            "modes": {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]},
-            "context": ["segment"],
-            **_SETTINGS,
-            "rules": [_RULE],
-        },
+        "offers to segments, over channels": OFFERS,
         "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
     },
     "change_bandit": {"more holdout": {"holdout": 0.1}, "switch an apprentice on": {"apprentice": False}},

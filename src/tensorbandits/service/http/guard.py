@@ -179,7 +179,7 @@ class _Reply:
 
     async def refuse(self, problem: Problem, close: bool) -> None:
         """Answer with a problem; ``close`` ends the connection, when too much would be left to read."""
-        content = errors.body(problem.code, problem.message, self._visit.id)
+        content = problem.body(self._visit.id)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
         if close:

@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import argon2
 
 from tensorbandits.service import logs
-from tensorbandits.service.http.access import ADMIN, EVERYBODY, ROLES, Grant
+from tensorbandits.service.http.access import ADMIN, ROLES, Grant
 from tensorbandits.service.http.errors import Problem, short
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.store.errors import StoreError
@@ -32,6 +32,7 @@ from tensorbandits.store.events import KeyRow
 
 if TYPE_CHECKING:
     from tensorbandits.service.metrics import Metrics
+    from tensorbandits.store import Store
 
 _FORM = re.compile(rb"tb_([a-z0-9]{10})_[A-Za-z0-9]{43}")
 _LETTERS = string.ascii_letters + string.digits
@@ -43,19 +44,6 @@ _WRONG_RATE, _WRONG_BURST = 0.5, 20.0  # wrong keys of one address: a second, an
 _LONGEST_NAME = 100
 
 _HOW = "send the header Authorization: Bearer tb_..; whoever runs the service makes keys: tensorbandits keys add NAME"
-
-
-class KeyStore(Protocol):
-    """What keys need of a store."""
-
-    def add_key(self, row: KeyRow, /) -> None:
-        """Keep a key."""
-
-    def keys(self) -> list[KeyRow]:
-        """Return all keys, revoked ones too."""
-
-    def revoke_key(self, id: str, time: float, /) -> bool:
-        """Revoke a key; say whether it was there and not revoked."""
 
 
 class Seen(NamedTuple):
@@ -112,7 +100,7 @@ class Keys:
 
     def __init__(
         self,
-        store: KeyStore,
+        store: Store,
         *,
         seconds: float = 2.0,
         exposed: bool = False,
@@ -156,7 +144,7 @@ class Keys:
                 return
             rows = self._store.keys()
             self._asked = self._asked or bool(rows)
-            self.entries = {
+            self.entries = {  # in one assignment, as others look at it
                 row.id: (row.hash, Grant(row.role, _names(row.bandits), row.id, row.name))
                 for row in rows
                 if row.revoked is None
@@ -272,11 +260,6 @@ class Keys:
 def refusal_without_key() -> Problem:
     """Return what a caller is told who sends no key."""
     return Problem("unauthorized", f"this needs an API key; {_HOW}")
-
-
-def everybody(keys: Keys) -> Grant | None:
-    """Return what a caller without a key may do: everything while there are no keys, else nothing."""
-    return EVERYBODY if keys.open else None
 
 
 def _names(bandits: Sequence[str] | None) -> frozenset[str] | None:

@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from tensorbandits.service.http import examples
+
 MOST_LABELS = 10_000  # of one mode in a request
 MOST_TOGETHER = 100_000  # of all modes and decisions in a request
 _SEVERAL = Field(max_length=MOST_LABELS, fail_fast=True)  # the first that is wrong is reason enough
@@ -119,23 +121,7 @@ class Changes(Body):
 class CreateBandit(Changes):
     """A new bandit; the fields mean what the arguments of ``tb.Bandit`` and of its policy do."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "offers",
-                    "modes": {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]},
-                    "context": ["segment"],
-                    "reward": "bernoulli",
-                    "window": "10 min",
-                    "default": 0,
-                    "holdout": 0.05,
-                    "rules": [{"forbid": {"offer": "video", "channel": "sms"}}],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [examples.OFFERS]})
     name: Name
     modes: Annotated[
         dict[Text, Annotated[list[Label], Field(fail_fast=True)]],
@@ -183,7 +169,7 @@ class CreateBandit(Changes):
 class AskBody(Body):
     """A request for a decision."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
     context: Labels = Field(default={}, description="The label of each context mode.")
     allowed: Choices | None = Field(default=None, description="The labels that may be chosen, by mode.")
     id: Id | None = Field(default=None, description="An id of yours; the same again gives the same decision.")
@@ -223,13 +209,7 @@ class TellBody(Body):
     """A reward: of a decision by its id, or of an arm and a context."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"id": "9f2c51ab03d7-0", "reward": 1},
-                {"arm": {"offer": "a", "channel": "mail"}, "context": {"segment": "new"}, "reward": 0},
-            ]
-        },
+        json_schema_extra={"examples": [{"id": "9f2c51ab03d7-0", "reward": 1}, examples.BODIES["tell"]["of an arm"]]}
     )
     id: Id | None = None
     reward: Number

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Depends
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 from starlette.requests import Request
 
-from tensorbandits.service.http.access import ACCESS, ROLES, Access, Grant, may
+from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may
 from tensorbandits.service.http.errors import Problem, unknown_bandit
-from tensorbandits.service.http.keyring import Keys, refusal_without_key
-
-__all__ = ["ACCESS", "PLACE", "ROLES", "Access", "Grant", "Keys", "Visit", "authorise", "may", "require", "visit"]
+from tensorbandits.service.http.keyring import refusal_without_key
 
 PLACE = "tensorbandits"  # of the visit in the scope
 
@@ -29,14 +28,8 @@ class Visit:
         self.refusal: Problem | None = None
 
 
-def visit(request: Request) -> Visit:
-    """Return the visit of a request."""
-    found: Visit = request.scope[PLACE]
-    return found
-
-
-def authorise(scope: MutableMapping[str, Any], what: str, bandit: str | None = None) -> Grant:
-    """Return what the caller may do, or refuse: ``what`` is the name of the route, the bandit that of the path.
+def authorise(scope: MutableMapping[str, Any], what: str) -> Grant:
+    """Return what the caller may do, or refuse: ``what`` is the name of the route.
 
     A bandit that the key is not for looks as if it did not exist.
     """
@@ -44,7 +37,7 @@ def authorise(scope: MutableMapping[str, Any], what: str, bandit: str | None = N
     grant = here.grant
     if grant is None:
         raise here.refusal or refusal_without_key()
-    bandit = scope["path_params"].get("name") if bandit is None else bandit
+    bandit = scope["path_params"].get("name")
     if may(grant, what, bandit):
         return grant
     access = ACCESS[what]
@@ -60,8 +53,11 @@ def authorise(scope: MutableMapping[str, Any], what: str, bandit: str | None = N
     )
 
 
-class _Require(SecurityBase):
-    """A dependency of a route, which OpenAPI shows as the need of a key."""
+class Require(SecurityBase):
+    """The dependency that lets only callers through who may use a route: ``Depends(Require("ask"))``.
+
+    OpenAPI shows it as the need of a key.
+    """
 
     def __init__(self, what: str) -> None:
         if what not in ACCESS:
@@ -71,9 +67,15 @@ class _Require(SecurityBase):
         self.scheme_name = "key"
 
     async def __call__(self, request: Request) -> Grant:
+        """Return what the caller may do, or refuse."""
         return authorise(request.scope, self.what)
 
 
-def require(what: str) -> _Require:
-    """Return the dependency that lets only callers through who may use this route: ``Depends(require("ask"))``."""
-    return _Require(what)
+async def caller(request: Request) -> Grant:
+    """Return what the caller of a request may do that :class:`Require` let through."""
+    visit: Visit = request.scope[PLACE]
+    assert visit.grant is not None
+    return visit.grant
+
+
+Caller = Annotated[Grant, Depends(caller)]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +31,7 @@ from tensorbandits.service.settings import Settings
 from tensorbandits.store import Store, UnknownBanditError
 
 Made = TypeVar("Made")
+Asked = TypeVar("Asked", bound=schemas.Body)
 
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
@@ -59,25 +61,23 @@ class Serving:
         """Return what somebody looks at, made beside everything else."""
         return await asyncio.get_running_loop().run_in_executor(self._lookers, look)
 
-    async def ask(self, host: Host, body: schemas.AskBody, key: str | None) -> Any:
-        """Have a decision made and written; the first draws of a bandit are waited for."""
-        return await self.made_and_written(host, lambda host: asked(host, body, key))
+    async def carry_out(
+        self, host: Host, make: Callable[[Host, Asked, str | None], Order], body: Asked, key: str | None
+    ) -> Any:
+        """Have the order of a request made and written, and return its answer; the first draws are waited for.
 
-    async def tell(self, host: Host, body: schemas.TellBody, key: str | None) -> Any:
-        """Have a reward written."""
-        return await self.made_and_written(host, lambda host: told(host, body, key))
-
-    async def made_and_written(self, host: Host, make: Callable[[Host], Order]) -> Any:
-        """Have an order made and written; of the bandit that has the name now, if another server deleted this one."""
+        It is of the bandit that has the name now, if another server deleted this one.
+        """
         order = None
         with suppress(NotLearnedError, LookupError, ValueError):  # of which the long way below knows more
-            order = make(host) if host.core.snapshot.samples else None
+            order = make(host, body, key) if host.core.snapshot.samples else None
         if order is not None:
             with suppress(NotLearnedError, UnknownBanditError):
                 return await self.write(order)
         while True:
             try:
-                return await self.write(await self.made(host, lambda host=host: make(host)))  # type: ignore[misc]
+                order = await self.made(host, partial(make, host, body, key))
+                return await self.write(order)
             except NotLearnedError:
                 await run_in_threadpool(host.refresh, wait=True)
             except UnknownBanditError:

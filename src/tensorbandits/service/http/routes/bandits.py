@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Response
+from collections.abc import Callable
+
+from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import schemas
-from tensorbandits.service.http.access import Grant
-from tensorbandits.service.http.bodies import BodyRoute
-from tensorbandits.service.http.errors import COMMON, responses
-from tensorbandits.service.http.routes.decisions import Name
-from tensorbandits.service.http.security import require
+from tensorbandits.service.http.routes.router import Name, Router
+from tensorbandits.service.http.security import Caller
 from tensorbandits.service.http.serving import Key, Served, Serving, marked, reply
 
-router = APIRouter(prefix="/v1/bandits", tags=["bandits"], route_class=BodyRoute)
-
-_ONE = COMMON | responses("unknown_bandit", "key_reused")
+router = Router("bandits")
 
 
-@router.get("", name="list_bandits", response_model=schemas.SummariesAnswer, responses=COMMON)
-async def list_bandits(service: Served, grant: Grant = Depends(require("list_bandits"))) -> Response:  # noqa: B008
+@router.route_of("list_bandits", response_model=schemas.SummariesAnswer)
+async def list_bandits(service: Served, grant: Caller) -> Response:
     """List the bandits that the key is for."""
     return reply({"bandits": [host.summary() for host in service.engine.all() if grant.sees(host.name)]})
 
 
-@router.post(
-    "",
-    name="create_bandit",
-    status_code=201,
-    response_model=schemas.Detail,
-    responses=COMMON | responses("name_taken"),
-    dependencies=[Depends(require("create_bandit"))],
-)
+@router.route_of("create_bandit", "name_taken", status_code=201, response_model=schemas.Detail)
 async def create_bandit(body: schemas.CreateBandit, service: Served, key: Key = None) -> Response:
     """Make a bandit, which decides from the next request on."""
     settings = body.given()
@@ -44,38 +34,20 @@ async def create_bandit(body: schemas.CreateBandit, service: Served, key: Key = 
     return reply(host.detail(), 201)
 
 
-@router.get(
-    "/{name}",
-    name="get_bandit",
-    response_model=schemas.Detail,
-    responses=COMMON | responses("unknown_bandit"),
-    dependencies=[Depends(require("get_bandit"))],
-)
+@router.route_of("get_bandit", response_model=schemas.Detail)
 async def get_bandit(name: Name, service: Served) -> Response:
     """Return a bandit, and how it is made."""
     return reply((await service.host(name)).detail())
 
 
-@router.patch(
-    "/{name}",
-    name="change_bandit",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("change_bandit"))],
-)
+@router.route_of("change_bandit", "key_reused", response_model=schemas.Detail)
 async def change_bandit(name: Name, body: schemas.Changes, service: Served, key: Key = None) -> Response:
     """Change shares, windows, or whether it is an apprentice, from the next decision on."""
-    host = await service.host(name)
-    return await _changed(service, host, orders.settings(host, body.given(), key, marked("change", body, key)))
+    mark = marked("change", body, key)
+    return await _changed(service, name, lambda host: orders.settings(host, body.given(), key, mark))
 
 
-@router.delete(
-    "/{name}",
-    name="delete_bandit",
-    status_code=204,
-    responses=COMMON | responses("unknown_bandit"),
-    dependencies=[Depends(require("delete_bandit"))],
-)
+@router.route_of("delete_bandit", status_code=204)
 async def delete_bandit(name: Name, service: Served, key: Key = None) -> Response:
     """End a bandit: its name is free again. Its events stay in the store."""
     if key is None or not await run_in_threadpool(service.store.ended, name, key):
@@ -84,78 +56,46 @@ async def delete_bandit(name: Name, service: Served, key: Key = None) -> Respons
     return Response(status_code=204)
 
 
-@router.post(
-    "/{name}/levels",
-    name="add_level",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("add_level"))],
-)
+@router.route_of("add_level", "key_reused", response_model=schemas.Detail)
 async def add_level(name: Name, body: schemas.NewLevel, service: Served, key: Key = None) -> Response:
     """Give a mode another level; what was learned of the others stays."""
-    host = await service.host(name)
-    return await _changed(service, host, _level(host, "LevelAdded", body, key))
+    return await _level(service, name, "LevelAdded", body, key)
 
 
-@router.post(
-    "/{name}/levels/retire",
-    name="retire_level",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("retire_level"))],
-)
+@router.route_of("retire_level", "key_reused", response_model=schemas.Detail)
 async def retire_level(name: Name, body: schemas.Level, service: Served, key: Key = None) -> Response:
     """Choose a level no more; rewards of decisions that have it are still taken."""
-    host = await service.host(name)
-    return await _changed(service, host, _level(host, "LevelRetired", body, key))
+    return await _level(service, name, "LevelRetired", body, key)
 
 
-@router.post(
-    "/{name}/levels/restore",
-    name="restore_level",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("restore_level"))],
-)
+@router.route_of("restore_level", "key_reused", response_model=schemas.Detail)
 async def restore_level(name: Name, body: schemas.Level, service: Served, key: Key = None) -> Response:
     """Choose a retired level again, with all that was learned of it."""
-    host = await service.host(name)
-    return await _changed(service, host, _level(host, "LevelRestored", body, key))
+    return await _level(service, name, "LevelRestored", body, key)
 
 
-@router.post(
-    "/{name}/rules",
-    name="add_rule",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("add_rule"))],
-)
+@router.route_of("add_rule", "key_reused", response_model=schemas.Detail)
 async def add_rule(name: Name, body: schemas.RuleBody, service: Served, key: Key = None) -> Response:
     """Make a rule. One that leaves nothing to choose in some context is refused."""
-    host = await service.host(name)
-    return await _changed(service, host, _changed_rule(host, body, key, add=True))
+    return await _changed_rule(service, name, body, key, add=True)
 
 
-@router.post(
-    "/{name}/rules/remove",
-    name="remove_rule",
-    response_model=schemas.Detail,
-    responses=_ONE,
-    dependencies=[Depends(require("remove_rule"))],
-)
+@router.route_of("remove_rule", "key_reused", response_model=schemas.Detail)
 async def remove_rule(name: Name, body: schemas.RuleBody, service: Served, key: Key = None) -> Response:
     """Take back a rule, given as the bandit lists it."""
-    host = await service.host(name)
-    return await _changed(service, host, _changed_rule(host, body, key, add=False))
+    return await _changed_rule(service, name, body, key, add=False)
 
 
-def _level(host: Host, what: str, body: schemas.Body, key: str | None) -> Order:
-    return orders.level(host, what, body.given(), key, marked(what, body, key))
+async def _level(service: Serving, name: str, what: str, body: schemas.Level, key: str | None) -> Response:
+    mark = marked(what, body, key)
+    return await _changed(service, name, lambda host: orders.level(host, what, body.given(), key, mark))
 
 
-def _changed_rule(host: Host, body: schemas.RuleBody, key: str | None, *, add: bool) -> Order:
+async def _changed_rule(service: Serving, name: str, body: schemas.RuleBody, key: str | None, *, add: bool) -> Response:
     mark = marked("add_rule" if add else "remove_rule", body, key)
-    return orders.rule(host, _rule(body), add=add, key=key, fingerprint=mark)
+    return await _changed(
+        service, name, lambda host: orders.rule(host, _rule(body), add=add, key=key, fingerprint=mark)
+    )
 
 
 def _rule(body: schemas.RuleBody) -> dict[str, object]:
@@ -165,6 +105,8 @@ def _rule(body: schemas.RuleBody) -> dict[str, object]:
     return given
 
 
-async def _changed(service: Serving, host: Host, order: Order) -> Response:
-    await service.write(order)
+async def _changed(service: Serving, name: str, order: Callable[[Host], Order]) -> Response:
+    """Have the order of a change written, and return the bandit as it is then."""
+    host = await service.host(name)
+    await service.write(order(host))
     return reply(host.detail())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -16,10 +15,8 @@ from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.http import export, imports, schemas
-from tensorbandits.service.http.bodies import BodyRoute
-from tensorbandits.service.http.errors import COMMON, responses
-from tensorbandits.service.http.routes.decisions import Name
-from tensorbandits.service.http.security import require
+from tensorbandits.service.http.errors import Responses
+from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.serving import Key, Served, Serving, reply
 from tensorbandits.service.page.views import Looked
 from tensorbandits.service.page.views import view as make_view
@@ -27,12 +24,11 @@ from tensorbandits.service.page.views.parts import plain
 from tensorbandits.space.labels import Label
 from tensorbandits.store import Event
 
-router = APIRouter(prefix="/v1/bandits/{name}", tags=["looking"], route_class=BodyRoute)
+router = Router("looking")
 
-_KNOWN = COMMON | responses("unknown_bandit")
 _MOST = 1_000  # events at once
 Seq = Annotated[int, Query(ge=0, le=2**62)]
-_PARQUET: dict[int | str, dict[str, Any]] = {
+_PARQUET: Responses = {
     200: {"content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}}}
 }
 _LOG = {
@@ -46,13 +42,7 @@ _LOG = {
 }
 
 
-@router.post(
-    "/explain",
-    name="explain",
-    response_model=schemas.BeliefsAnswer,
-    responses=_KNOWN,
-    dependencies=[Depends(require("explain"))],
-)
+@router.route_of("explain", response_model=schemas.BeliefsAnswer)
 async def explain(name: Name, body: schemas.Explain, service: Served) -> Response:
     """Say what is believed: main effects, interactions, levels that are alike, best arms. It may take seconds."""
     host = await service.host(name)
@@ -74,13 +64,7 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return list(nw.from_native(frame).iter_rows(named=True))
 
 
-@router.post(
-    "/diagnose",
-    name="diagnose",
-    response_model=schemas.DiagnosisAnswer,
-    responses=_KNOWN,
-    dependencies=[Depends(require("diagnose"))],
-)
+@router.route_of("diagnose", response_model=schemas.DiagnosisAnswer)
 async def diagnose(name: Name, service: Served) -> Response:
     """Say which structure the rewards speak for, and which levels have moved. It takes some seconds."""
     host = await service.host(name)
@@ -89,13 +73,7 @@ async def diagnose(name: Name, service: Served) -> Response:
     return reply(plain({"words": found.words, "structure": repr(found.structure), "moved": moved}))
 
 
-@router.get(
-    "/history",
-    name="history",
-    response_model=schemas.HistoryAnswer,
-    responses=_KNOWN,
-    dependencies=[Depends(require("history"))],
-)
+@router.route_of("history", response_model=schemas.HistoryAnswer)
 async def history(
     name: Name, service: Served, mode: Annotated[str | None, Query(description="Of each level of this mode.")] = None
 ) -> Response:
@@ -104,13 +82,7 @@ async def history(
     return reply({"history": plain(_rows(await run_in_threadpool(host.core.history, mode)))})
 
 
-@router.get(
-    "/events",
-    name="list_events",
-    response_model=schemas.EventsAnswer,
-    responses=_KNOWN,
-    dependencies=[Depends(require("list_events"))],
-)
+@router.route_of("list_events", response_model=schemas.EventsAnswer)
 async def list_events(
     name: Name,
     service: Served,
@@ -134,13 +106,7 @@ def _shown(event: Event) -> dict[str, Any]:
     return {part: getattr(event, part) for part in ("seq", "time", "kind", "decision", "body")}
 
 
-@router.get(
-    "/export",
-    name="export",
-    response_class=Response,
-    responses=_KNOWN | _PARQUET,
-    dependencies=[Depends(require("export"))],
-)
+@router.route_of("export", response_class=Response, more=_PARQUET)
 async def export_log(
     name: Name, service: Served, what: Literal["decisions", "events"] = "decisions", after: Seq = 0
 ) -> Response:
@@ -152,14 +118,7 @@ async def export_log(
     return StreamingResponse(pieces, media_type="application/vnd.apache.parquet", headers=headers)
 
 
-@router.post(
-    "/import",
-    name="import_log",
-    response_model=schemas.Imported,
-    responses=_KNOWN | responses("key_reused"),
-    openapi_extra=_LOG,
-    dependencies=[Depends(require("import_log"))],
-)
+@router.route_of("import_log", "key_reused", response_model=schemas.Imported, openapi_extra=_LOG)
 async def import_log(
     name: Name,
     request: Request,
@@ -179,7 +138,9 @@ async def import_log(
     space, rows = host.core.space, service.settings.import_rows
     named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
     texts = [
-        named_as.get(mode, mode) for mode, labels in zip(space.modes, space.levels, strict=True) if _has_text(labels)
+        named_as.get(mode, mode)
+        for mode, labels in zip(space.modes, space.levels, strict=True)
+        if any(isinstance(label, str) for label in labels)
     ]
     wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
 
@@ -193,10 +154,6 @@ async def import_log(
     command = Import(past, constant, unknown, weight)
     order = await run_in_threadpool(orders.import_log, host, command, upload.digest, key)
     return reply(await service.write(order))
-
-
-def _has_text(labels: Sequence[Label]) -> bool:
-    return any(isinstance(label, str) for label in labels)
 
 
 def _mapping(text: str | None, what: str) -> dict[str, Any]:
@@ -219,13 +176,7 @@ def _labels(found: dict[str, Any]) -> dict[str, Label]:
         ) from None
 
 
-@router.post(
-    "/fold",
-    name="fold",
-    response_model=schemas.Folded,
-    responses=_KNOWN,
-    dependencies=[Depends(require("fold"))],
-)
+@router.route_of("fold", response_model=schemas.Folded)
 async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     """Remove old events, after what they say was added up for good. Export them first: they cannot be brought back."""
     host = await service.host(name)
@@ -233,13 +184,7 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     return reply({"folded": count, "base": base})
 
 
-@router.get(
-    "/view/{what}",
-    name="view",
-    response_model=dict[str, Any],
-    responses=_KNOWN,
-    dependencies=[Depends(require("view"))],
-)
+@router.route_of("view", response_model=dict[str, Any])
 async def view(name: Name, what: str, request: Request, service: Served) -> Response:
     """Return what the page draws; made for it, and changed with it."""
     host = await service.host(name)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Path, Response
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
@@ -15,41 +15,23 @@ from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host, became
 from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
-from tensorbandits.service.http.bodies import BodyRoute
-from tensorbandits.service.http.errors import COMMON, explain, responses
-from tensorbandits.service.http.security import require
-from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply
+from tensorbandits.service.http.errors import explain
+from tensorbandits.service.http.routes.router import Name, Router
+from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply, told
 from tensorbandits.space.labels import written
 
-router = APIRouter(prefix="/v1/bandits/{name}", tags=["decisions"], route_class=BodyRoute)
+router = Router("decisions")
 
-_ONE = COMMON | responses("unknown_bandit", "key_reused")
-_DECISION = COMMON | responses(
-    *("unknown_bandit", "unknown_decision", "expired_decision"),
-    *("cancelled_decision", "closed_decision", "key_reused"),
-)
-Name = Annotated[str, Path(description="The name of the bandit.", examples=["offers"])]
+_DECISION = ("unknown_decision", "expired_decision", "cancelled_decision", "closed_decision", "key_reused")
 
 
-@router.post(
-    "/ask",
-    name="ask",
-    response_model=schemas.DecisionAnswer,
-    responses=_ONE | responses("closed_decision"),
-    dependencies=[Depends(require("ask"))],
-)
+@router.route_of("ask", "closed_decision", response_model=schemas.DecisionAnswer)
 async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
-    return reply(await service.ask(await service.host(name), body, key))
+    return reply(await service.carry_out(await service.host(name), asked, body, key))
 
 
-@router.post(
-    "/ask-many",
-    name="ask_many",
-    response_model=schemas.DecisionsAnswer,
-    responses=_ONE | responses("closed_decision"),
-    dependencies=[Depends(require("ask_many"))],
-)
+@router.route_of("ask_many", "closed_decision", response_model=schemas.DecisionsAnswer)
 async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: Key = None) -> Response:
     """Decide several times at once; all requests are checked before the first decision is made."""
     host = await service.host(name)
@@ -57,32 +39,20 @@ async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: 
     return reply({"decisions": await _all(service.write(order) for order in made)})
 
 
-@router.post(
-    "/tell",
-    name="tell",
-    response_model=schemas.StatusAnswer,
-    responses=_DECISION,
-    dependencies=[Depends(require("tell"))],
-)
+@router.route_of("tell", *_DECISION, response_model=schemas.StatusAnswer)
 async def tell(name: Name, body: schemas.TellBody, service: Served, key: Key = None) -> Response:
     """Tell the reward of a decision, once; the same again changes nothing. Or that of an arm, without a decision."""
-    return reply(await service.tell(await service.host(name), body, key))
+    return reply(await service.carry_out(await service.host(name), told, body, key))
 
 
-@router.post(
-    "/tell-many",
-    name="tell_many",
-    response_model=schemas.ResultsAnswer,
-    responses=_ONE,
-    dependencies=[Depends(require("tell_many"))],
-)
+@router.route_of("tell_many", "key_reused", response_model=schemas.ResultsAnswer)
 async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key: Key = None) -> Response:
     """Tell several rewards; each is taken or refused by itself."""
     host = await service.host(name)
 
     async def one(at: int, reward: schemas.TellBody) -> Any:
         try:
-            return await service.tell(host, reward, _part(key, at))
+            return await service.carry_out(host, told, reward, _part(key, at))
         except Exception as error:
             problem = explain(error)
             if problem.status >= 500:
@@ -96,39 +66,21 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
     return reply({"results": results})
 
 
-@router.post(
-    "/activate",
-    name="activate",
-    response_model=schemas.StatusAnswer,
-    responses=_DECISION,
-    dependencies=[Depends(require("activate"))],
-)
+@router.route_of("activate", *_DECISION, response_model=schemas.StatusAnswer)
 async def activate(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was shown: its window begins now."""
     host = await service.host(name)
     return reply(await service.write(orders.activate(host, body.id, key, marked("activate", body, key))))
 
 
-@router.post(
-    "/cancel",
-    name="cancel",
-    response_model=schemas.StatusAnswer,
-    responses=_DECISION,
-    dependencies=[Depends(require("cancel"))],
-)
+@router.route_of("cancel", *_DECISION, response_model=schemas.StatusAnswer)
 async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was not carried out: it takes no reward."""
     host = await service.host(name)
     return reply(await service.write(orders.cancel(host, body.id, key, marked("cancel", body, key))))
 
 
-@router.get(
-    "/decisions/{id:path}",  # an id of a caller's may hold anything
-    name="get_decision",
-    response_model=schemas.KnownDecision,
-    responses=COMMON | responses("unknown_bandit", "unknown_decision", "expired_decision"),
-    dependencies=[Depends(require("get_decision"))],
-)
+@router.route_of("get_decision", "unknown_decision", "expired_decision", response_model=schemas.KnownDecision)
 async def get_decision(
     name: Name, id: Annotated[str, Path(description="The id of the decision.")], service: Served
 ) -> Response:
@@ -150,13 +102,7 @@ def _known(service: Serving, host: Host, number: str) -> dict[str, Any]:
     return {**state, **{part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}}
 
 
-@router.post(
-    "/best",
-    name="best",
-    response_model=schemas.ArmAnswer,
-    responses=COMMON | responses("unknown_bandit"),
-    dependencies=[Depends(require("best"))],
-)
+@router.route_of("best", response_model=schemas.ArmAnswer)
 async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     """Return the arm believed best; explores and changes nothing. It takes longer than a decision."""
     host = await service.host(name)

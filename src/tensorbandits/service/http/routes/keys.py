@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.service.http.bodies import BodyRoute
-from tensorbandits.service.http.errors import COMMON, responses
-from tensorbandits.service.http.schemas import Name
-from tensorbandits.service.http.security import Grant, Keys, require
+from tensorbandits.service.http.examples import ANSWERS, BODIES
+from tensorbandits.service.http.keyring import Keys
+from tensorbandits.service.http.routes.router import Router
+from tensorbandits.service.http.schemas import Body, Name
+from tensorbandits.service.http.security import Caller
 from tensorbandits.store.events import KeyRow
 
-router = APIRouter(prefix="/v1", tags=["keys"], route_class=BodyRoute)
+router = Router("keys")
 
 _SHOWN: dict[str, Any] = {"id": "7m3k9x2q4a", "name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}
 _ROW: dict[str, Any] = {**_SHOWN, "created": 1767225600.0, "revoked": None}
@@ -25,13 +26,10 @@ Role = Literal["decide", "read", "admin"]
 Bandits = Annotated[list[Name], Field(min_length=1, max_length=1_000)]
 
 
-class NewKey(BaseModel):
+class NewKey(Body):
     """A key to be made."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"name": _SHOWN["name"], "role": "decide", "bandits": ["offers"]}]},
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": list(BODIES["create_key"].values())})
     name: str = Field(min_length=1, max_length=100, description="For people: who has the key.")
     role: Role = Field(description="decide: ask and tell; read: see everything; admin: do everything.")
     bandits: Bandits | None = Field(None, description="The only bandits that the key is for; all without it.")
@@ -65,11 +63,7 @@ class KeysAnswer(BaseModel):
 class Me(BaseModel):
     """What the caller may do."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"}]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [ANSWERS["me"]]})
     role: Role
     bandits: list[str] | None = Field(description="The only bandits that the key is for; null for all.")
     name: str
@@ -85,25 +79,22 @@ def _keys(request: Request) -> Keys:
 Ring = Annotated[Keys, Depends(_keys)]
 
 
-@router.get("/me", name="me", responses=COMMON)
-async def me(keys: Ring, grant: Annotated[Grant, Depends(require("me"))]) -> Me:
+@router.route_of("me")
+async def me(keys: Ring, grant: Caller) -> Me:
     """Say what the caller's key may do."""
     bandits = None if grant.bandits is None else sorted(grant.bandits)
-    return Me.model_validate(
-        {"role": grant.role, "bandits": bandits, "name": grant.name, "open": keys.open, "version": _version()}
-    )
+    found = {"role": grant.role, "bandits": bandits, "name": grant.name}
+    return Me.model_validate({**found, "open": keys.open, "version": version("tensorbandits")})
 
 
-@router.get("/keys", name="list_keys", responses=COMMON, dependencies=[Depends(require("list_keys"))])
+@router.route_of("list_keys")
 async def list_keys(keys: Ring) -> KeysAnswer:
     """List all keys, revoked ones too; secrets are not kept, and so not shown."""
     rows = await run_in_threadpool(keys.rows)
     return KeysAnswer(keys=[KeyAnswer.model_validate(_shown(row)) for row in rows])
 
 
-@router.post(
-    "/keys", name="create_key", status_code=201, responses=COMMON, dependencies=[Depends(require("create_key"))]
-)
+@router.route_of("create_key", status_code=201)
 async def create_key(body: NewKey, keys: Ring) -> MadeKey:
     """Make a key. The answer is the only place where it is shown: a hash is kept.
 
@@ -114,13 +105,7 @@ async def create_key(body: NewKey, keys: Ring) -> MadeKey:
     return MadeKey.model_validate({**_shown(row), "key": key})
 
 
-@router.delete(
-    "/keys/{id}",
-    name="revoke_key",
-    status_code=204,
-    responses=COMMON | responses("not_found"),
-    dependencies=[Depends(require("revoke_key"))],
-)
+@router.route_of("revoke_key", "not_found", status_code=204)
 async def revoke_key(
     id: Annotated[str, Path(max_length=100, description="The key's id.", examples=[_SHOWN["id"]])], keys: Ring
 ) -> Response:
@@ -131,10 +116,3 @@ async def revoke_key(
 
 def _shown(row: KeyRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("id", "name", "role", "bandits", "created", "revoked")}
-
-
-def _version() -> str:
-    try:
-        return metadata.version("tensorbandits")
-    except metadata.PackageNotFoundError:
-        return "0"

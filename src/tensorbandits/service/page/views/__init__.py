@@ -16,7 +16,7 @@ from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import nearest
 from tensorbandits.service.page.views import believed, kept, past
 from tensorbandits.service.page.views.looks import Looks
-from tensorbandits.service.page.views.parts import Params, plain
+from tensorbandits.service.page.views.parts import Reader, count, levels, plain, probability, word
 
 __all__ = ["VIEWS", "Looked", "Looks", "view"]
 
@@ -56,16 +56,15 @@ def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> 
     if what not in VIEWS:
         hint = nearest(what, list(VIEWS)) or "name one of them"
         raise ValueError(f"{what!r} is no view; the views are {list(VIEWS)}: {hint}")
-    given = Params(params or {})
-    make = VIEWS[what](looked, given)
-    given.done()
-    found: dict[str, Any] = plain(make())
+    make, readers = VIEWS[what]
+    given, space = params or {}, looked.bandit.space
+    values = {name: reader(name, given.get(name), space) for name, reader in readers.items()}  # before any work
+    for name in given:
+        if name not in readers:
+            hint = nearest(name, list(readers)) or "leave it out"
+            raise ValueError(f"this view has no parameter {name!r}, but {list(readers)}: {hint}")
+    found: dict[str, Any] = plain(make(looked, **values))
     return found
-
-
-# Each reads its parameters first, and returns what makes the view, so that a wrong parameter costs nothing.
-
-Make = Callable[[], dict[str, Any]]
 
 
 def _wait(looked: Looked) -> past.Wait:
@@ -73,82 +72,54 @@ def _wait(looked: Looked) -> past.Wait:
     return past.Wait(window, looked.settings.get("default"), looked.now())
 
 
-def _space(looked: Looked, params: Params) -> Make:
-    return lambda: kept.space(looked.bandit, looked.settings)
+def _is_apprentice(looked: Looked) -> bool:
+    return bool(looked.settings.get("apprentice"))
 
 
-def _overview(looked: Looked, params: Params) -> Make:
-    def make() -> dict[str, Any]:
-        last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
-        on = bool(looked.settings.get("apprentice"))
-        return past.overview(looked.bandit, _wait(looked), lags=looked.lags(), last=last) | {"apprentice": on}
-
-    return make
+def _overview(looked: Looked) -> dict[str, Any]:
+    last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
+    found = past.overview(looked.bandit, _wait(looked), lags=looked.lags(), last=last)
+    return found | {"apprentice": _is_apprentice(looked)}
 
 
-def _reward(looked: Looked, params: Params) -> Make:
-    on = bool(looked.settings.get("apprentice"))
-    return lambda: past.reward(looked.bandit, _wait(looked)) | {"apprentice": on}
+def _reward(looked: Looked) -> dict[str, Any]:
+    return past.reward(looked.bandit, _wait(looked)) | {"apprentice": _is_apprentice(looked)}
 
 
-def _traffic(looked: Looked, params: Params) -> Make:
-    mode = params.word("mode")
-    return lambda: past.traffic(looked.bandit, mode)
-
-
-def _heat(looked: Looked, params: Params) -> Make:
-    rows, columns = params.word("rows"), params.word("columns")
-    fixed, level = params.levels("fixed", looked.bandit.space), params.probability("level", 0.9)
-    return lambda: believed.heat(looked.bandit, rows, columns, fixed, level)
-
-
-def _effects(looked: Looked, params: Params) -> Make:
-    level = params.probability("level", 0.9)
-    return lambda: believed.effects(looked.bandit, level)
-
-
-def _arms(looked: Looked, params: Params) -> Make:
-    context, level = params.levels("context", looked.bandit.space), params.probability("level", 0.9)
-    count = params.count("count", _ARMS, _MOST_ARMS)
-    return lambda: believed.arms(looked.bandit, context, count, level)
-
-
-def _decisions(looked: Looked, params: Params) -> Make:
-    count = params.count("count", _OLDEST, _MOST_EVENTS)
+def _decisions(looked: Looked, count: int) -> dict[str, Any]:
     window = looked.settings.get("window")
-    return lambda: kept.decisions(looked.bandit, looked.oldest(count), looked.lags(), looked.now(), window)
+    return kept.decisions(looked.bandit, looked.oldest(count), looked.lags(), looked.now(), window)
 
 
-def _drift(looked: Looked, params: Params) -> Make:
-    return lambda: believed.drift(looked.bandit)
-
-
-def _apprentice(looked: Looked, params: Params) -> Make:
-    on = bool(looked.settings.get("apprentice"))
-    return lambda: kept.apprentice(looked.bandit, on, looked.apprentice)
-
-
-def _events(looked: Looked, params: Params) -> Make:
-    count = params.count("count", _TAIL, _MOST_EVENTS)
+def _events(looked: Looked, count: int) -> dict[str, Any]:
     earlier = max(count, min(_EARLIER * count, _MOST_EVENTS))  # to find the decisions that rewards are of
-    return lambda: kept.events(looked.bandit, looked.tail(earlier), count)
+    return kept.events(looked.bandit, looked.tail(earlier), count)
 
 
-def _health(looked: Looked, params: Params) -> Make:
-    return lambda: kept.health(looked.health())
+class View(NamedTuple):
+    """A view: what makes it, of a bandit and the parameters of the request, and what reads each of these."""
+
+    make: Callable[..., dict[str, Any]]
+    params: Mapping[str, Reader] = {}
 
 
-VIEWS: dict[str, Callable[[Looked, Params], Make]] = {
-    "space": _space,
-    "overview": _overview,
-    "reward": _reward,
-    "traffic": _traffic,
-    "heat": _heat,
-    "effects": _effects,
-    "arms": _arms,
-    "decisions": _decisions,
-    "drift": _drift,
-    "apprentice": _apprentice,
-    "events": _events,
-    "health": _health,
+VIEWS = {
+    "space": View(lambda looked: kept.space(looked.bandit, looked.settings)),
+    "overview": View(_overview),
+    "reward": View(_reward),
+    "traffic": View(lambda looked, mode: past.traffic(looked.bandit, mode), {"mode": word}),
+    "heat": View(
+        lambda looked, **given: believed.heat(looked.bandit, **given),
+        {"rows": word, "columns": word, "fixed": levels, "level": probability(0.9)},
+    ),
+    "effects": View(lambda looked, level: believed.effects(looked.bandit, level), {"level": probability(0.9)}),
+    "arms": View(
+        lambda looked, **given: believed.arms(looked.bandit, **given),
+        {"context": levels, "level": probability(0.9), "count": count(_ARMS, _MOST_ARMS)},
+    ),
+    "decisions": View(_decisions, {"count": count(_OLDEST, _MOST_EVENTS)}),
+    "drift": View(lambda looked: believed.drift(looked.bandit)),
+    "apprentice": View(lambda looked: kept.apprentice(looked.bandit, _is_apprentice(looked), looked.apprentice)),
+    "events": View(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
+    "health": View(lambda looked: {"numbers": dict(looked.health())}),
 }

@@ -15,8 +15,8 @@ from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import FEWEST
-from tensorbandits.policies.approximate import ModelSampling, as_modelling
-from tensorbandits.service.page.views.parts import MOST, Floats, retired, text, texts
+from tensorbandits.policies.approximate import as_modelling
+from tensorbandits.service.page.views.parts import MOST, Floats, retired
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
 from tensorbandits.tensor.allowed import Allowed
@@ -34,37 +34,34 @@ def heat(
     of a mode those with the highest estimates are shown.
     """
     with bandit.known() as (space, _):
-        return _heat(bandit, space, rows, columns, fixed, level)
-
-
-def _heat(
-    bandit: Core, space: Space, rows: str | None, columns: str | None, fixed: Mapping[str, Label], level: float
-) -> dict[str, Any]:
-    kind = getattr(bandit.policy, "reward", None)
-    if len(space.modes) < 2:
-        return {"kind": kind, "why": "There is only one mode, and a heat map needs two: see main effects instead."}
-    modes = None if rows is None and columns is None else _two(space, rows, columns)
-    wide = level if bandit.policy.traits.samples else None
-    first = sorted(range(len(space.modes)), key=lambda mode: mode in space.context)  # those that are decided
-    shown = first[:2] if modes is None else [space.position(mode) for mode in modes]
-    if (count := math.prod(space.shape[mode] for mode in shown)) > _MOST_CELLS:
-        names = " and ".join(space.modes[mode] for mode in shown)
-        return {"kind": kind, "why": f"{names} have {count:,} combinations, too many to look at: choose other modes."}
-    found = beliefs.table(space, bandit.policy, modes, fixed, wide)
-    kept = [_highest(found.estimate, 1 - at) for at in (0, 1)]
-    at = np.ix_(*kept)
-    return {
-        "kind": kind,
-        "level": level,
-        "rewards": bandit.policy.ledger.rounds,
-        "modes": found.modes,
-        "rows": _levels(found.labels[0], kept[0]),
-        "columns": _levels(found.labels[1], kept[1]),
-        "left_out": [len(labels) - len(some) for labels, some in zip(found.labels, kept, strict=True)],
-        "estimate": found.estimate[at],
-        "width": None if found.width is None else found.width[at],
-        "others": found.others,
-    }
+        kind = getattr(bandit.policy, "reward", None)
+        if len(space.modes) < 2:
+            return {"kind": kind, "why": "There is only one mode, and a heat map needs two: see main effects instead."}
+        modes = None if rows is None and columns is None else _two(space, rows, columns)
+        wide = level if bandit.policy.traits.samples else None
+        first = sorted(range(len(space.modes)), key=lambda mode: mode in space.context)  # those that are decided
+        shown = first[:2] if modes is None else [space.position(mode) for mode in modes]
+        if (count := math.prod(space.shape[mode] for mode in shown)) > _MOST_CELLS:
+            names = " and ".join(space.modes[mode] for mode in shown)
+            return {
+                "kind": kind,
+                "why": f"{names} have {count:,} combinations, too many to look at: choose other modes.",
+            }
+        found = beliefs.table(space, bandit.policy, modes, fixed, wide)
+        kept = [_highest(found.estimate, 1 - at) for at in (0, 1)]
+        at = np.ix_(*kept)
+        return {
+            "kind": kind,
+            "level": level,
+            "rewards": bandit.policy.ledger.rounds,
+            "modes": found.modes,
+            "rows": [str(found.labels[0][at]) for at in kept[0]],
+            "columns": [str(found.labels[1][at]) for at in kept[1]],
+            "left_out": [len(labels) - len(some) for labels, some in zip(found.labels, kept, strict=True)],
+            "estimate": found.estimate[at],
+            "width": None if found.width is None else found.width[at],
+            "others": found.others,
+        }
 
 
 def effects(bandit: Core, level: float) -> dict[str, Any]:
@@ -101,33 +98,27 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
     if policy is None:
         return {"why": f"{type(bandit.policy).__name__} knows no intervals of mean rewards."}
     with bandit.known() as (space, _):
-        return _arms(policy, space, context, count, level)
-
-
-def _arms(
-    policy: ModelSampling, space: Space, context: Mapping[str, Label], count: int, level: float
-) -> dict[str, Any]:
-    given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
-    query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
-    decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
-    with policy.still():
-        found = beliefs.best_arms(policy, [query], count, level)
-        counts = [policy.ledger[cell].rounds for cell in found.cells.tolist()]
-    return {
-        "kind": getattr(policy, "reward", None),
-        "level": level,
-        "rewards": policy.ledger.rounds,
-        "context": {mode: space.level(mode, label) for mode, label in given.items()},
-        "modes": [space.modes[mode] for mode in decided],
-        "arms": [
-            {
-                "labels": [text(space.levels[mode][cell[mode]]) for mode in decided],
-                **dict(zip(("estimate", "low", "high"), numbers, strict=True)),
-                "rewards": told,
-            }
-            for cell, numbers, told in zip(found.cells.tolist(), found.numbers.tolist(), counts, strict=True)
-        ],
-    }
+        given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
+        query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
+        decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
+        with policy.still():
+            found = beliefs.best_arms(policy, [query], count, level)
+            counts = [policy.ledger[cell].rounds for cell in found.cells.tolist()]
+        return {
+            "kind": getattr(policy, "reward", None),
+            "level": level,
+            "rewards": policy.ledger.rounds,
+            "context": {mode: space.level(mode, label) for mode, label in given.items()},
+            "modes": [space.modes[mode] for mode in decided],
+            "arms": [
+                {
+                    "labels": [str(space.levels[mode][cell[mode]]) for mode in decided],
+                    **dict(zip(("estimate", "low", "high"), numbers, strict=True)),
+                    "rewards": told,
+                }
+                for cell, numbers, told in zip(found.cells.tolist(), found.numbers.tolist(), counts, strict=True)
+            ],
+        }
 
 
 def drift(bandit: Core) -> dict[str, Any]:
@@ -135,7 +126,7 @@ def drift(bandit: Core) -> dict[str, Any]:
     if bandit.policy.ledger.rounds < FEWEST:
         return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}
     found = bandit.diagnose()
-    moved = [{**one._asdict(), "label": None if one.label is None else text(one.label)} for one in found.moved]
+    moved = [{**one._asdict(), "label": None if one.label is None else str(one.label)} for one in found.moved]
     return {
         "kind": getattr(bandit.policy, "reward", None),
         "words": found.words,
@@ -165,10 +156,6 @@ def _highest(values: Floats, axis: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-means, kind="stable")[:MOST])
 
 
-def _levels(labels: tuple[Label, ...], kept: NDArray[np.int64]) -> list[str]:
-    return texts([labels[at] for at in kept])
-
-
 def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[str, Any]:
     """The levels of a mode, the best first."""
     typical, own = found.explanation.typical[mode], found.explanation.own
@@ -183,7 +170,7 @@ def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[st
         "middle": typical[:, 0].mean(),
         "levels": [
             {
-                "text": text(space.levels[mode][level]),
+                "text": str(space.levels[mode][level]),
                 "retired": level in gone,
                 **dict(zip(("reward", "low", "high"), typical[level].tolist(), strict=True)),
                 "effect": found.explanation.effects[mode][level, 0],
@@ -192,7 +179,7 @@ def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[st
             }
             for level in shown.tolist()
         ],
-        "alike": [texts([space.levels[mode][level] for level in group]) for group in found.explanation.alike[mode]],
+        "alike": [[str(space.levels[mode][level]) for level in group] for group in found.explanation.alike[mode]],
     }
 
 

@@ -1,4 +1,4 @@
-"""Views of what a server keeps beside a bandit: settings, events, open decisions, an apprentice's sums, health."""
+"""Views of what a server keeps beside a bandit: settings, events, open decisions, an apprentice's sums."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorbandits.bandit.apprentice import Apprentice, Estimate
 from tensorbandits.bandit.core import Core
-from tensorbandits.service.page.views.parts import retired, text
+from tensorbandits.service.page.views.parts import retired
 from tensorbandits.service.page.views.past import lag
 from tensorbandits.space import Space
 from tensorbandits.space.labels import written
@@ -31,7 +31,7 @@ def space(bandit: Core, settings: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "mode": mode,
                 "context": at in kept.context,
-                "levels": [text(label) for label in kept.levels[at]],
+                "levels": [str(label) for label in kept.levels[at]],
                 "retired": sorted(retired(kept, at)),
             }
             for at, mode in enumerate(kept.modes)
@@ -97,11 +97,6 @@ def apprentice(bandit: Core, on: bool, sums: Apprentice | None) -> dict[str, Any
     return found | means | {"count": sums.count, "verdict": verdict}
 
 
-def health(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of the process and of the bandit in it, as they are handed in."""
-    return {"numbers": dict(numbers)}
-
-
 def _interval(found: Estimate) -> dict[str, float]:
     return {"mean": found.mean, "low": found.mean - found.within, "high": found.mean + found.within}
 
@@ -123,7 +118,7 @@ def _event(space: Space, event: Mapping[str, Any], decided: Sequence[int] | None
 def _said(kind: str, body: Mapping[str, Any]) -> str:
     """What an event says besides a cell and a reward."""
     if kind.startswith("Level"):
-        return f"{body['mode']}: {text(_shown(body['label']))}"
+        return f"{body['mode']}: {_shown(body['label'])}"
     if kind == "RuleChanged":
         return ("" if body.get("add", True) else "taken back: ") + _rule(body["rule"])
     if kind == "Changed":
@@ -134,7 +129,7 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
 
 
 def _cell(space: Space, cell: Sequence[int]) -> list[str]:
-    return [text(labels[level]) for labels, level in zip(space.levels, cell, strict=True)]
+    return [str(labels[level]) for labels, level in zip(space.levels, cell, strict=True)]
 
 
 def _shown(label: Any) -> Any:

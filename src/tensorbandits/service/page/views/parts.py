@@ -1,16 +1,16 @@
-"""What all views share: values that JSON holds, labels as text, intervals, and parameters of a request."""
+"""What all views share: values that JSON holds, intervals, and parameters of a request."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import check_probability, nearest
+from tensorbandits.base.checks import check_probability
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
 
@@ -36,16 +36,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return written(value)
-
-
-def text(label: Label) -> str:
-    """Return a label as people read it; the page names levels by their index, so that texts need not differ."""
-    return str(label)
-
-
-def texts(labels: Sequence[Label]) -> list[str]:
-    """Return labels as people read them."""
-    return [text(label) for label in labels]
 
 
 def retired(space: Space, mode: int) -> set[int]:
@@ -81,65 +71,55 @@ def errors(sums: Floats) -> Floats:
     return np.asarray(np.sqrt(variance / (count - 1.0)))
 
 
-class Params:
-    """The parameters of a request, each read once; :meth:`done` refuses those that nobody has read."""
+# Parameters of a request: what reads one, given its name, its text if there is any, and the space.
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._left = dict(values)
-        self._known: list[str] = []
+Reader = Callable[[str, str | None, Space], Any]
 
-    def _take(self, name: str) -> str | None:
-        self._known.append(name)
-        return self._left.pop(name, None)
 
-    def word(self, name: str) -> str | None:
-        """Return a text, or ``None`` if it is not given or empty."""
-        return self._take(name) or None
+def word(name: str, value: str | None, space: Space) -> str | None:
+    """Read a text; ``None`` if it is not given or empty."""
+    return value or None
 
-    def count(self, name: str, usual: int, most: int) -> int:
-        """Return a whole number from 1 to ``most``."""
-        value = self._take(name)
+
+def count(usual: int, most: int) -> Reader:
+    """Return what reads a whole number from 1 to ``most``."""
+
+    def read(name: str, value: str | None, space: Space) -> int:
         if value is None:
             return usual
         if not (value.isascii() and value.isdigit() and len(value) < 10 and 1 <= int(value) <= most):
             raise ValueError(f"{name} is {value!r}; give a whole number from 1 to {most}")
         return int(value)
 
-    def probability(self, name: str, usual: float) -> float:
-        """Return a number between 0 and 1."""
-        value = self._take(name)
-        if value is None:
-            return usual
+    return read
+
+
+def probability(usual: float) -> Reader:
+    """Return what reads a number between 0 and 1."""
+
+    def read(name: str, value: str | None, space: Space) -> float:
         try:
-            number = float(value)
+            number = usual if value is None else float(value)
         except ValueError:
             number = math.nan
         return check_probability(number, name)
 
-    def levels(self, name: str, space: Space) -> dict[str, Label]:
-        """Return labels by mode, from a JSON object of the index of a level by the name of its mode."""
-        value = self._take(name)
-        if not value:
-            return {}
-        what = f'{name} is {value[:60]!r}; give indices of levels by mode, as JSON: {{"{space.modes[0]}": 0}}'
-        try:
-            given = json.loads(value)
-        except (ValueError, RecursionError):
-            raise ValueError(what) from None
-        if not isinstance(given, dict):
-            raise ValueError(what)
-        found: dict[str, Label] = {}
-        for mode, level in given.items():
-            labels = space.levels[space.position(mode)]
-            if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level < len(labels):
-                raise ValueError(
-                    f"{name} has the level {level!r} of {mode!r}; give an index from 0 to {len(labels) - 1}"
-                )
-            found[mode] = labels[level]
-        return found
+    return read
 
-    def done(self) -> None:
-        """Refuse what is left."""
-        for name in self._left:
-            hint = nearest(name, self._known) or "leave it out"
-            raise ValueError(f"this view has no parameter {name!r}, but {self._known}: {hint}")
+
+def levels(name: str, value: str | None, space: Space) -> dict[str, Label]:
+    """Read labels by mode, from a JSON object of the index of a level by the name of its mode."""
+    try:
+        given = json.loads(value) if value else {}
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        example = f'{{"{space.modes[0]}": 0}}'
+        raise ValueError(f"{name} is {str(value)[:60]!r}; give indices of levels by mode, as JSON: {example}")
+    found: dict[str, Label] = {}
+    for mode, level in given.items():
+        labels = space.levels[space.position(mode)]
+        if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level < len(labels):
+            raise ValueError(f"{name} has the level {level!r} of {mode!r}; give an index from 0 to {len(labels) - 1}")
+        found[mode] = labels[level]
+    return found

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.spans import Span
 from tensorbandits.bandit.timeline import SIDES, Timeline
-from tensorbandits.service.page.views.parts import Floats, bounds, texts
+from tensorbandits.service.page.views.parts import Floats, bounds
 
 _SETTLED = 0.99  # share of decisions with a reward, from which on they count
 _TOGETHER = 20  # decisions of which that share is taken, at least
@@ -136,7 +136,7 @@ def traffic(bandit: Core, mode: str | None = None) -> dict[str, Any]:
     return {
         **found,
         **_places(timeline, starts),
-        "levels": [{"level": level, "text": texts([labels[level]])[0]} for level in named.tolist()],
+        "levels": [{"level": level, "text": str(labels[level])} for level in named.tolist()],
         "others": len(rest),
         "side": SIDES[side],
         "shares": shares,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tensorbandits.service.http import lane
+from tensorbandits.service.http import fast_path
 
 JSON = {"Content-Type": "application/json"}
 ASK = b'{"context": {"segment": "new"}}'
@@ -13,17 +13,17 @@ ASK = b'{"context": {"segment": "new"}}'
 def both(monkeypatch, send):
     """Return the answers of the short way and of the long way, and whether the short one was taken."""
     taken = []
-    answer = lane.Lane.answer
+    answer = fast_path.FastPath.answer
 
     async def noted(*given):
         taken.append(given)
         return await answer(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lane.Lane, "answer", noted)
+        patch.setattr(fast_path.FastPath, "answer", noted)
         short = send()
     with monkeypatch.context() as patch:
-        patch.setattr(lane, "PATH", re.compile(r"(?!)"))
+        patch.setattr(fast_path, "PATH", re.compile(r"(?!)"))
         long = send()
     return short, long, bool(taken)
 

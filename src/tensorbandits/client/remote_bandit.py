@@ -1,4 +1,4 @@
-"""Looking after a bandit of the service, as steps: what it believes, levels, rules and settings, logs in and out."""
+"""Looking after a bandit of the service: what it believes, levels, rules and settings, logs in and out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
-from tensorbandits.client.steps import Steps
-from tensorbandits.space.labels import Label, key, plain, read, written
+from tensorbandits.space.labels import Label, read
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,17 +50,20 @@ class Examined:
         return self.words
 
 
-class BanditSteps(Decisions):
-    """A bandit of the service, by its name."""
+class AsyncRemoteBandit(Decisions):
+    """A bandit of the service whose methods are awaited; from :meth:`AsyncClient.bandit`."""
+
+    def __repr__(self) -> str:
+        return f"AsyncRemoteBandit({self.name!r} at {self._exchange.url})"
 
     # Seeing what was learned.
 
-    def detail(self) -> Steps[dict[str, Any]]:
+    async def detail(self) -> dict[str, Any]:
         """Return how the bandit is made: modes, levels, rules and settings; and its numbers so far."""
-        said: dict[str, Any] = yield from self.exchange.call(wire.get(self.path()))
+        said: dict[str, Any] = await self._exchange.call(wire.get(self._path()))
         return said
 
-    def explain(
+    async def explain(
         self,
         context: Mapping[str, Label] | None = None,
         /,
@@ -69,7 +71,7 @@ class BanditSteps(Decisions):
         level: float = 0.9,
         arms: int = 10,
         **labels: Label,
-    ) -> Steps[Believed]:
+    ) -> Believed:
         """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
 
         The arguments are those of :meth:`tensorbandits.Bandit.explain`.
@@ -77,95 +79,92 @@ class BanditSteps(Decisions):
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
             body["context"] = wire.merged(context, labels)
-        said = yield from self.exchange.call(wire.post(self.path("explain"), body))
+        said = await self._exchange.call(wire.post(self._path("explain"), body))
         frames = {name: files.from_records(said[name]) for name in ("effects", "interactions", "alike", "arms")}
         return Believed(**frames, words=said["words"], said=said)
 
-    def diagnose(self) -> Steps[Examined]:
+    async def diagnose(self) -> Examined:
         """Return which structure the rewards speak for, and which levels have moved; it takes some seconds."""
-        said = yield from self.exchange.call(wire.post(self.path("diagnose"), {}))
+        said = await self._exchange.call(wire.post(self._path("diagnose"), {}))
         return Examined(said["words"], said["structure"], tuple(said["moved"]), said)
 
-    def history(self, mode: str | None = None) -> Steps[Any]:
+    async def history(self, mode: str | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
 
         It is that of :meth:`tensorbandits.Bandit.history`.
         """
-        said = yield from self.exchange.call(wire.get(self.path("history"), mode=mode))
+        said = await self._exchange.call(wire.get(self._path("history"), mode=mode))
         return files.from_records(said["history"])
 
-    def events(self, *, after: int = 0, limit: int | None = None, newest: bool = False) -> Steps[list[dict[str, Any]]]:
+    async def events(self, *, after: int = 0, limit: int | None = None, newest: bool = False) -> list[dict[str, Any]]:
         """Return events of the log that come after a number, in their order; or the newest of all, newest first."""
         query = {"after": after, "limit": limit, "newest": "true" if newest else None}
-        said = yield from self.exchange.call(wire.get(self.path("events"), **query))
+        said = await self._exchange.call(wire.get(self._path("events"), **query))
         return list(said["events"])
 
-    def export(
+    async def export(
         self, path: str | PathLike[str] | None = None, *, what: str = "decisions", after: int | None = None
-    ) -> Steps[Any]:
+    ) -> Any:
         """Write decisions with their rewards, or all ``"events"``, to a Parquet file, and return its path.
 
         Without a path they come as a data frame, which must fit into memory. ``after`` is the sequence number after
         which to begin.
         """
-        request = wire.get(self.path("export"), what=what, after=after)
+        request = wire.get(self._path("export"), what=what, after=after)
         if path is None:
-            answer = yield from self.exchange.answer(request)
+            answer = await self._exchange.answer(request)
             return files.from_parquet(answer.body)
-        yield from self.exchange.answer(request._replace(into=Path(path)))
+        await self._exchange.answer(request._replace(into=Path(path)))
         return Path(path)
 
     # Levels, rules and settings.
 
-    def add_level(
+    async def add_level(
         self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None
-    ) -> Steps[None]:
+    ) -> None:
         """Give a mode another level, which starts from the prior, or ``like`` another one.
 
         The arguments are those of :meth:`tensorbandits.Bandit.add_level`.
         """
-        more = {"like": None if like is None else _label(mode, like), "rewards": rewards}
-        yield from self._level(mode, label, (), {name: value for name, value in more.items() if value is not None})
+        more = {"like": None if like is None else wire.one_label(mode, like), "rewards": rewards}
+        given = {name: value for name, value in more.items() if value is not None}
+        await self._write({"mode": mode, "label": wire.one_label(mode, label), **given}, "levels")
 
-    def retire_level(self, mode: str, label: Label) -> Steps[None]:
+    async def retire_level(self, mode: str, label: Label) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        yield from self._level(mode, label, ("retire",), {})
+        await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "retire")
 
-    def restore_level(self, mode: str, label: Label) -> Steps[None]:
+    async def restore_level(self, mode: str, label: Label) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        yield from self._level(mode, label, ("restore",), {})
+        await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "restore")
 
-    def _level(self, mode: str, label: Label, verb: tuple[str, ...], more: Mapping[str, Any]) -> Steps[Any]:
-        body = {"mode": mode, "label": _label(mode, label), **more}
-        return (yield from self.exchange.call(wire.write(self.path("levels", *verb), body)))
-
-    def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Steps[None]:
+    async def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> None:
         """Record a rule: arms with all of these labels may not be chosen. A rule that is there already is left."""
-        yield from self._rule(("rules",), {"forbid": wire.merged(labels, named)})
+        await self._write({"forbid": wire.merged(labels, named)}, "rules")
 
-    def allow(self, labels: Mapping[str, Any] | None = None, /, **named: Any) -> Steps[None]:
+    async def allow(self, labels: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Record a rule: where all the single labels are met, of the modes with a list only the listed may be chosen.
 
         With single labels only, it takes back what :meth:`forbid` was told in the same words.
         """
-        yield from self._rule(("rules",), {"allow": wire.merged(labels, named)})
+        await self._write({"allow": wire.merged(labels, named)}, "rules")
 
-    def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> Steps[None]:
+    async def remove_rule(self, rule: Mapping[str, Mapping[str, Any]]) -> None:
         """Take back a rule, given as :meth:`detail` lists it."""
-        yield from self._rule(("rules", "remove"), wire.rule_body(rule))
+        await self._write(wire.rule_body(rule), "rules", "remove")
 
-    def _rule(self, place: tuple[str, ...], body: Any) -> Steps[Any]:
-        return (yield from self.exchange.call(wire.write(self.path(*place), body)))
-
-    def change(self, /, **settings: Any) -> Steps[dict[str, Any]]:
+    async def change(self, /, **settings: Any) -> dict[str, Any]:
         """Change holdout, floors, ceilings, baseline, window, default or apprentice; return the new :meth:`detail`."""
-        body = {name: wire.setting(name, value) for name, value in settings.items()}
-        said: dict[str, Any] = yield from self.exchange.call(wire.write(self.path(), body, method="PATCH"))
+        return await self._write({name: wire.setting(name, value) for name, value in settings.items()}, method="PATCH")
+
+    async def _write(self, body: Mapping[str, Any], *place: str, method: str = "POST") -> dict[str, Any]:
+        """Send a change to a place of the bandit, and return what the answer says."""
+        said: dict[str, Any] = await self._exchange.call(wire.write(self._path(*place), body, method=method))
         return said
 
     # Logs in, and old events folded.
 
-    def tell_log(
+    async def tell_log(
         self,
         frame: Any,
         reward: str,
@@ -176,14 +175,14 @@ class BanditSteps(Decisions):
         unknown: str = "error",
         missing: str = "error",
         weight: float = 1.0,
-    ) -> Steps[WarmStart]:
+    ) -> WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
 
         The arguments are those of :meth:`tensorbandits.Bandit.tell_log`. The log goes as one Parquet file, which must
         not be larger than the service takes: leave out columns that are not needed, and send long logs in parts.
         """
         request = wire.upload(
-            self.path("import"),
+            self._path("import"),
             files.to_parquet(frame),
             reward=reward,
             trials=trials,
@@ -193,18 +192,12 @@ class BanditSteps(Decisions):
             missing=None if missing == "error" else missing,
             weight=None if weight == 1.0 else weight,
         )
-        said = yield from self.exchange.call(request)
+        said = await self._exchange.call(request)
         return _warm_start(said)
 
-    def fold(self, before: int | None = None) -> Steps[dict[str, Any]]:
+    async def fold(self, before: int | None = None) -> dict[str, Any]:
         """Fold events up to a sequence number, or all, into the state, and delete them; export them first."""
-        said: dict[str, Any] = yield from self.exchange.call(wire.write(self.path("fold"), {"before": before}))
-        return said
-
-
-def _label(mode: str, label: Any) -> Any:
-    key(label, mode)  # which refuses what is no label
-    return written(plain(label))
+        return await self._write({"before": before}, "fold")
 
 
 def _warm_start(said: Mapping[str, Any]) -> WarmStart:

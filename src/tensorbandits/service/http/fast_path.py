@@ -1,4 +1,4 @@
-"""A short way for the two routes that are called all the time, ask and tell.
+"""The fast path of the two routes that are called all the time, ask and tell.
 
 The framework in between takes longer than a decision does. What is quite as usual is answered here; everything else, a
 body that is wrong, a key that may not, a bandit that is not in memory, goes the long way, whose answers are the rule.
@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import errors, schemas
 from tensorbandits.service.http.access import may
 from tensorbandits.service.http.bodies import LARGE
 from tensorbandits.service.http.security import PLACE, Visit
-from tensorbandits.service.http.serving import Serving, written
+from tensorbandits.service.http.serving import Serving, asked, told, written
 
 PATH = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/(ask|tell)")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
@@ -26,19 +27,20 @@ _JSON = (b"application/json", b"application/json; charset=utf-8")
 
 
 class _Route(NamedTuple):
-    """What a request comes to: the name is for the log and the metrics."""
+    """What a request comes to: its name, for the log and the metrics, what reads its body, and what makes its order."""
 
     name: str
     read: Callable[[bytes], schemas.Body]
+    order: Callable[[Host, Any, str | None], Order]
 
 
 _ROUTES = {
-    "ask": _Route("ask", schemas.AskBody.model_validate_json),
-    "tell": _Route("tell", schemas.TellBody.model_validate_json),
+    "ask": _Route("ask", schemas.AskBody.model_validate_json, asked),
+    "tell": _Route("tell", schemas.TellBody.model_validate_json, told),
 }
 
 
-class Lane:
+class FastPath:
     """ASGI middleware, between the guard and the framework."""
 
     def __init__(self, app: ASGIApp, *, serving: Serving) -> None:
@@ -65,23 +67,19 @@ class Lane:
         if body is None:
             return await self.app(scope, _again(message, receive), send)
         scope["route"] = route
-        await _send(send, *await self.answer(host, body, key, visit))
+        await _send(send, *await self.answer(route, host, body, key, visit))
 
     async def answer(
-        self, host: Host, body: schemas.Body, key: str | None, visit: Visit
+        self, route: _Route, host: Host, body: schemas.Body, key: str | None, visit: Visit
     ) -> tuple[int, bytes, dict[str, str]]:
         """Return a status, a body and headers."""
         try:
-            if isinstance(body, schemas.AskBody):
-                found = await self._serving.ask(host, body, key)
-            else:
-                assert isinstance(body, schemas.TellBody)
-                found = await self._serving.tell(host, body, key)
+            found = await self._serving.carry_out(host, route.order, body, key)
         except Exception as error:
             problem = errors.explain(error)
             if problem.code == "internal":
                 raise
-            return problem.status, errors.body(problem.code, problem.message, visit.id), dict(problem.headers)
+            return problem.status, problem.body(visit.id), dict(problem.headers)
         return 200, written(found), {}
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from tensorbandits.base.checks import check_at_least, check_count, check_positive, is_finite
 from tensorbandits.client.errors import ServerAwayError, words
-from tensorbandits.client.steps import Answer, Lost, Pause, Request, Send, Steps
+from tensorbandits.client.messages import Answer, Lost, Request, Transport
 
 _REPAIRED = "quarantined"  # the code of a bandit that waits for somebody: trying again is no use
 BUSY = (429, 502, 503, 504)  # the service, or a proxy in front of it, says: later
 _FIRST, _LONGEST = 0.1, 5.0  # seconds to pause after the first try, and at most
 
 
-class Patience:
+class Retries:
     """Tries a request until it is answered, or until the time or the tries are used up.
 
     Parameters
@@ -26,8 +26,8 @@ class Patience:
     rest : seconds after which a service that was away is tried again, by calls that can do without.
     clock, chance : the time in seconds, and a number from 0 to below 1.
 
-    >>> patience = Patience(timeout=5, retries=3, budget=15, rest=1, chance=lambda: 0.0)
-    >>> [patience.pause(number) for number in range(4)], patience.pause(0, Answer(503, {"retry-after": "2"}, b""))
+    >>> retries = Retries(timeout=5, retries=3, budget=15, rest=1, chance=lambda: 0.0)
+    >>> [retries.pause(number) for number in range(4)], retries.pause(0, Answer(503, {"retry-after": "2"}, b""))
     ([0.05, 0.1, 0.2, 0.4], 2.05)
     """
 
@@ -61,7 +61,7 @@ class Patience:
         pause = min(_FIRST * 2.0**number, _LONGEST) * (1.0 + self._chance()) / 2.0
         return pause + _asked(answer)
 
-    def tries(self, request: Request, *, once: bool = False) -> Steps[Answer]:
+    async def answer(self, transport: Transport, request: Request, *, once: bool = False) -> Answer:
         """Send a request, again while there is hope, and return its answer."""
         started = self._clock()
         reached, last, number = False, "", 0
@@ -69,7 +69,7 @@ class Patience:
             left = started + self.budget - self._clock()
             answer: Answer | None = None
             try:
-                answer = yield Send(request, min(self.timeout, left))
+                answer = await transport.send(request, min(self.timeout, left))
             except Lost as lost:
                 reached, last = reached or lost.reached, str(lost)
             if answer is not None:
@@ -82,7 +82,7 @@ class Patience:
             if once or number >= self.retries or self._clock() + pause >= started + self.budget:
                 break
             number += 1
-            yield Pause(pause)
+            await transport.sleep(pause)
         self._until = self._clock() + self.rest
         raise self._away(request, last, number + 1, answer, reached)
 
