@@ -25,13 +25,13 @@ router = Router("decisions")
 _DECISION = ("unknown_decision", "expired_decision", "cancelled_decision", "closed_decision", "key_reused")
 
 
-@router.route_of("ask", "closed_decision", response_model=schemas.DecisionAnswer)
+@router.route_of("ask", "closed_decision", "key_reused", response_model=schemas.DecisionAnswer)
 async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
     return reply(await service.carry_out(await service.host(name), asked, body, key))
 
 
-@router.route_of("ask_many", "closed_decision", response_model=schemas.DecisionsAnswer)
+@router.route_of("ask_many", "closed_decision", "key_reused", response_model=schemas.DecisionsAnswer)
 async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: Key = None) -> Response:
     """Decide several times at once; all requests are checked before the first decision is made."""
     host = await service.host(name)
