@@ -1,8 +1,10 @@
 """Which tests take seconds, start processes or need a server: ``make test`` runs them, ``make quick`` does not.
 
 A folder or a file is named here once; a single test elsewhere has ``@pytest.mark.medium``. What takes longer, or is
-statistics of many runs, is marked ``slow`` where it stands, and only ``make test-all`` runs it. Measured times decide:
-``make test PYTEST_ARGS=--durations=40``. ``make quick`` has 90 seconds on two cores.
+statistics of many runs, is marked ``slow`` where it stands, and only ``make test-all`` runs it; of such a test
+``make test`` keeps a smaller form: fewer seeds, half of the combinations, one of several signals or ways to start
+processes. Measured times decide: ``make test PYTEST_ARGS=--durations=40``. ``make quick`` has 90 seconds on two cores
+with kernels compiled already, ``make test`` 5 minutes.
 """
 
 MEDIUM = (

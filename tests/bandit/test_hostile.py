@@ -440,11 +440,12 @@ def near_ties(rng, shape, count):
     return cells, mean[tuple(cells.T)] + 0.5 * rng.standard_normal(count)
 
 
+@pytest.mark.parametrize(("copies", "draws"), [(360, 300), pytest.param(1_200, 1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("residual", [False, True], ids=["draws recalled", "the last draw recalled"])
 @pytest.mark.parametrize("told", [0, 1], ids=["nothing new", "one reward more"])
-def test_shares_are_the_probabilities_of_the_next_ask(residual, told):
+def test_shares_are_the_probabilities_of_the_next_ask(residual, told, copies, draws):
     """Copies of one state, each with randomness of its own, choose cells as often as was said."""
-    shape, copies, draws = (6, 6, 6), 1_200, 1_000
+    shape = (6, 6, 6)
     policy = tb.TensorThompsonSampling(shape, 1, residual=residual, draws=draws, seed=0)
     cells, rewards = near_ties(np.random.default_rng(0), shape, 6_000)
     policy.tell_many(cells, rewards)

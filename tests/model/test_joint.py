@@ -3,6 +3,8 @@
 Redrawing rewards given the tensor and the tensor given the rewards must leave the prior as it is.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -82,9 +84,21 @@ def statistics(chain, units):
     ]
 
 
-@pytest.mark.parametrize("residual", [False, True], ids=["", "deviating"])
-@pytest.mark.parametrize(("structure", "decay"), [("tucker", 0.6), ("affine", 1.0), ("additive", 1.0)])
-@pytest.mark.parametrize("name", LIKELIHOODS)
+STRUCTURES = {"tucker": 0.6, "affine": 1.0, "additive": 1.0}  # with the decay of each
+
+
+def every_case():
+    """Every likelihood with every structure, with deviations and without; each second of these is slow.
+
+    Those that are not have every likelihood with every structure, and both of them with deviations and without.
+    """
+    for (i, name), (j, structure), residual in product(enumerate(LIKELIHOODS), enumerate(STRUCTURES), (False, True)):
+        marks = pytest.mark.slow if (i + j + residual) % 2 else ()
+        label = f"{name}-{structure}-{'deviating' if residual else ''}"
+        yield pytest.param(name, structure, STRUCTURES[structure], residual, marks=marks, id=label)
+
+
+@pytest.mark.parametrize(("name", "structure", "decay", "residual"), list(every_case()))
 def test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(name, structure, decay, residual, monkeypatch):
     monkeypatch.setattr(residuals, "_SMALL", 0.7)  # so that deviations matter
     likelihood, units = LIKELIHOODS[name]

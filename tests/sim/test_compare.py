@@ -211,10 +211,11 @@ if __name__ == "__main__":
 """
 
 
+TWO = pytest.param({"n_jobs": 2}, marks=pytest.mark.slow)  # as with a folder, but for what is written there
 DASK = pytest.param({"backend": "dask", "n_jobs": 2}, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("where", [{"n_jobs": 2}, {"n_jobs": 2, "folder": "results"}, DASK])
+@pytest.mark.parametrize("where", [TWO, {"n_jobs": 2, "folder": "results"}, DASK])
 def test_a_policy_of_a_script_plays_in_other_processes(where, tmp_path):
     if where.get("backend") == "dask":
         pytest.importorskip("distributed")
