@@ -24,6 +24,7 @@ serve: $(VENV)/with-serve  ## serve decisions at http://127.0.0.1:8000, with a c
 # Two test processes, one linear-algebra thread each: more threads than cores slow everything down.
 quick test test-all coverage: export OPENBLAS_NUM_THREADS = 1
 quick test test-all coverage: export OMP_NUM_THREADS = 1
+unexport PYTHONDONTWRITEBYTECODE  # assertions are rewritten once, not in each process of each run
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 quick: $(TESTED)  ## run the tests that take moments, after each change: 90 seconds
