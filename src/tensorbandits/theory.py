@@ -26,16 +26,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal
 
-from tensorbandits.base.checks import (
-    Cell,
-    Rank,
-    check_at_least,
-    check_count,
-    check_positive,
-    check_probability,
-    check_shape,
-    resolve_rank,
-)
+from tensorbandits.base.checks import Cell, Rank, check_count, check_positive, check_shape, resolve_rank
 
 # Exponents of Table 1, by policy, as functions of d: p^first + p^second * n^third.
 _TABLE_1: dict[str, Callable[[int], tuple[float, float, float]]] = {
@@ -161,11 +152,12 @@ def confidence_multiplier(
     ...                             norm_perpendicular=0.0), 2)
     24.26
     """
-    check_probability(delta, "delta")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta!r}; it must be above 0 and below 1; give for example 1/horizon")
     check_positive(lambda_1, "lambda_1")
     check_positive(lambda_2, "lambda_2")
-    check_at_least(norm_inside, "norm_inside")
-    check_at_least(norm_perpendicular, "norm_perpendicular")
+    _not_negative("norm_inside", norm_inside)
+    _not_negative("norm_perpendicular", norm_perpendicular)
     noise = 2 * math.sqrt(14 * math.log(2 / delta))
     return noise + math.sqrt(lambda_1) * norm_inside + math.sqrt(lambda_2) * norm_perpendicular
 
@@ -258,7 +250,7 @@ def thompson_bayes_bound(
             f"entropy is {entropy!r}; for {cells} cells it lies between 0 and log({cells}) = {largest:.6g}; "
             f"give it in nats, or None for the largest value"
         )
-    check_at_least(hellinger, "hellinger")
+    _not_negative("hellinger", hellinger)
     return math.sqrt(cells * H * n / 2) + 2 * hellinger
 
 
@@ -294,6 +286,11 @@ def _log_delta(sizes: Sequence[int], ranks: Sequence[int], sigma: Any) -> float:
 
 
 # ------------------------------------------------------------------------------------------------- checks
+
+
+def _not_negative(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} is {value!r}; it must be finite and at least 0; give 0 to leave it out")
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
