@@ -25,7 +25,6 @@ from tensorbandits.base.checks import (
     Rank,
     check_array,
     check_count,
-    check_level,
     check_noise,
     check_positive,
     check_probability,
@@ -101,7 +100,7 @@ class MatricizedESTR(StagedPolicy):
         super().__init__(shape, context=context, seed=seed)
         self.rank = rank
         self.horizon = check_count(horizon, "horizon")
-        self.mode = check_level(mode, len(self.shape), "mode")
+        self.mode = _check_mode(mode, len(self.shape))
         self.multiplier = check_positive(multiplier, "multiplier")
         self.c_0, self.lambda_1 = check_positive(c_0, "c_0"), check_positive(lambda_1, "lambda_1")
         self.delta = check_probability(delta, "delta")
@@ -315,3 +314,9 @@ def _matrix_rank(rank: Rank, shape: Cell, mode: int) -> int | None:
         return None if ranks is None else ranks[0]
     ranks = resolve_rank(rank, shape)
     return None if ranks is None else min(ranks[mode], *sizes)
+
+
+def _check_mode(mode: int, order: int) -> int:
+    if isinstance(mode, bool) or not isinstance(mode, Integral) or not 0 <= mode < order:
+        raise ValueError(f"mode is {mode!r}; it names the mode to unfold along: give one from 0 to {order - 1}")
+    return int(mode)
