@@ -249,6 +249,12 @@ class Ledger:
         self.shape = check_shape(shape)
         self._version += 1
 
+    def grow_to(self, shape: Cell) -> None:
+        """Give modes more levels, so that there are as many as in a larger shape."""
+        for mode, (new, old) in enumerate(zip(shape, self.shape, strict=True)):
+            if new > old:
+                self.grow(mode, new - old)
+
     def _locate(self, cell: Cell, first: float) -> int:
         """Return the position of a cell, making room for it at the end, about its first reward, if it is new."""
         known = self._position() if self._known is None else self._known

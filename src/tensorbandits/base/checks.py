@@ -156,11 +156,7 @@ def check_cells(cells: ArrayLike, shape: Cell) -> NDArray[np.int64]:
     >>> check_cells([(0, 1), (2, 3)], (3, 4)).shape
     (2, 2)
     """
-    _refuse_masked(cells, "cells")
-    try:
-        array = np.asarray(cells)
-    except ValueError:
-        array = np.empty(len(cells), dtype=object)  # type: ignore[arg-type]  # rows of different lengths
+    array = _as_array(cells, "cells")
     if array.size == 0:
         return np.zeros((0, len(shape)), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != len(shape):
@@ -206,11 +202,7 @@ def check_rewards(rewards: ArrayLike, count: int, what: str = "reward") -> NDArr
     >>> check_rewards([1, 2.5], 2).tolist()
     [1.0, 2.5]
     """
-    _refuse_masked(rewards, "rewards")
-    try:
-        array = np.asarray(rewards)
-    except ValueError:  # entries of different lengths
-        array = np.fromiter(rewards, dtype=object)  # type: ignore[arg-type]
+    array = _as_array(rewards, "rewards")
     if array.shape != (count,) and not (array.size == 0 and count == 0):
         raise ValueError(f"{count} cells but an array of shape {array.shape}; give one {what} per cell")
     if array.dtype.kind not in "biuf":
@@ -245,9 +237,14 @@ def check_clicks(clicks: ArrayLike, trials: ArrayLike, count: int) -> tuple[NDAr
     return values, of
 
 
-def _refuse_masked(values: Any, name: str) -> None:
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return values as an array, of one axis and objects where entries have different lengths."""
     if np.ma.isMaskedArray(values):  # NumPy would count what is masked
         raise TypeError(f"{name} is a masked array; give the entries that are not masked: {name}.compressed()")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.fromiter(values, dtype=object)
 
 
 def check_array(
@@ -258,11 +255,7 @@ def check_array(
     >>> check_array([1, 2], "counts", (2,)).tolist(), check_array(3, "phase", (), integers=True).item()
     ([1.0, 2.0], 3)
     """
-    _refuse_masked(values, name)
-    try:
-        array = np.asarray(values)
-    except ValueError:  # entries of different lengths
-        array = np.empty(0, dtype=object)
+    array = _as_array(values, name)
     kinds = "iu" if integers else "iuf"
     if array.shape != shape or (array.size and array.dtype.kind not in kinds):
         what = "whole numbers" if integers else "numbers"
@@ -313,7 +306,7 @@ def check_noise(value: Any) -> float | None:
 def check_probability(value: Any, name: str) -> float:
     """Return a number above 0 and below 1."""
     if isinstance(value, bool) or not is_finite(value) or not 0 < value < 1:
-        raise ValueError(f"{name} is {value!r}; it must be above 0 and below 1, such as 0.9")
+        raise ValueError(f"{name} is {value!r}; as a probability it must be above 0 and below 1, such as 0.9")
     return float(value)
 
 

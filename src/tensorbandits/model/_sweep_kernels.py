@@ -270,25 +270,11 @@ def draw_rows(
 
 
 @kernel
-def join_prefixes(tree: Tree, dims: Ints, rows: Floats, X: Floats) -> None:
-    """Set the rows of ``X`` (groups, P) to the outer products ``x`` of the rows of all modes but the last two."""
-    for g in range(len(X)):
-        X[g, 0] = 1.0
-        size, start = 1, 0
-        for j in range(tree.prefixes.shape[1]):
-            p, r = dims[0, j], dims[1, j]
-            u = start + tree.prefixes[g, j] * r
-            for q in range(size - 1, -1, -1):
-                x = X[g, q]
-                for a in range(r - 1, -1, -1):
-                    X[g, q * r + a] = x * rows[u + a]
-            size *= r
-            start += p * r
-
-
-@kernel
 def leave_out(prefix: Ints, dims: Ints, rows: Floats, mode: int, y: Floats, column: Ints) -> None:
-    """Set ``y`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry."""
+    """Set ``y`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
+
+    That is the outer product of the rows of all modes but the last two; without such a mode (-1), of them all.
+    """
     y[0], column[0] = 1.0, 0
     size, start = 1, 0
     for j in range(len(prefix)):
@@ -397,48 +383,20 @@ def redraw_prefixes(
 
 
 @kernel
-def redraw_second(
-    tree: Tree,
-    sums: Sums,
-    static: Static,
-    constant: int,
-    M: Floats,
-    V: Floats,
-    start: int,
-    first: int,
-    offset: float,
-    tau: float,
-    prior: Prior,
-    noise: Floats,
-    rows: Floats,
-) -> None:
-    """Redraw the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
+def set_up_second(tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, offset: float) -> tuple[Floats, Floats]:
+    """Return the equations of the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
     E, h = np.zeros((len(V), r, r)), np.zeros((len(V), r))
     for g in range(len(M)):
         for f in range(tree.groups[g], tree.groups[g + 1]):
             j = tree.seconds[f]
             add_fibre(sums, f, offset, M, g, r, s, E, h, j)
-    draw_rows(E, h, tau, constant, prior.precision[first : first + r], prior.rows, noise, start, rows)
+    return E, h
 
 
 @kernel
-def redraw_last(
-    tree: Tree,
-    static: Static,
-    constant: int,
-    M: Floats,
-    V: Floats,
-    W: Floats,
-    start: int,
-    first: int,
-    offset: float,
-    tau: float,
-    prior: Prior,
-    noise: Floats,
-    rows: Floats,
-) -> None:
-    """Redraw the rows of the last mode."""
+def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, offset: float) -> tuple[Floats, Floats]:
+    """Return the equations of the rows of the last mode."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
     E, h, z = np.zeros((len(W), s, s)), np.zeros((len(W), s)), np.empty(s)
     for g in range(len(M)):
@@ -455,7 +413,7 @@ def redraw_last(
                     h[k, a] += Y * z[a]
                     for e in range(a + 1):
                         E[k, a, e] += N * z[a] * z[e]
-    draw_rows(E, h, tau, constant, prior.precision[first : first + s], prior.rows, noise, start, rows)
+    return E, h
 
 
 @kernel
@@ -602,17 +560,20 @@ def sweeps(
     f = len(tree.seconds)
     sums = Sums(np.empty(f), np.empty((f, s)), np.empty((f, s, s)), np.empty(f), np.empty((f, s)))
     A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
-    ranks = len(prior.precision)
+    ranks, column = len(prior.precision), np.empty(P, dtype=np.int64)
     sum_fibres(tree, W, static, sums)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
         redraw_prefixes(tree, sums, dims, static, rows, S, V, offset, tau, prior, noise[t])
-        join_prefixes(tree, dims, rows, X)
+        for g in range(len(X)):
+            leave_out(tree.prefixes[g], dims, rows, -1, X[g], column)
         multiply(X, S, static, M)
         if d > 1:
-            first = ranks - r - s
-            redraw_second(tree, sums, static, dims[2, d - 2], M, V, second, first, offset, tau, prior, noise[t], rows)
-        redraw_last(tree, static, dims[2, d - 1], M, V, W, third, ranks - s, offset, tau, prior, noise[t], rows)
+            E, h = set_up_second(tree, sums, static, M, V, offset)
+            ties = prior.precision[ranks - r - s : ranks - s]
+            draw_rows(E, h, tau, dims[2, d - 2], ties, prior.rows, noise[t], second, rows)
+        E, h = set_up_last(tree, static, M, V, W, offset)
+        draw_rows(E, h, tau, dims[2, d - 1], prior.precision[ranks - s :], prior.rows, noise[t], third, rows)
         sum_fibres(tree, W, static, sums)
         set_up_core(tree, sums, static, X, V, A, b)
         redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)

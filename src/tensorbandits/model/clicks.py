@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.likelihood import ENOUGH, ROUNDING, Observations, Units, whole, within_reach
+from tensorbandits.model.likelihood import ROUNDING, Likelihood, Observations, Units, whole, within_reach
 from tensorbandits.model.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -22,7 +21,7 @@ _LEAST = 64  # variates that are redrawn in a sweep
 
 
 @dataclass
-class Clicks:
+class Clicks(Likelihood):
     """``Y`` of ``N`` rewards of a cell are 1, each with probability ``1 / (1 + e^-x)`` at the value ``x`` of the cell.
 
     >>> ledger = Ledger((2,)); ledger.add([(0,), (0,), (1,)], [1.0, 0.0, 0.0])
@@ -33,7 +32,6 @@ class Clicks:
 
     variance: float = 1.0
     weights: Weights = field(default_factory=Weights, compare=False, repr=False)
-    learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
     allowed: ClassVar[str] = (
         "0 and 1; clicks out of several trials go by trials=, of a policy's tell or of a bandit's tell_log"
@@ -42,9 +40,6 @@ class Clicks:
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the same: there is nothing to draw."""
         return type(self)()
-
-    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
-        """Levels have no parameters."""
 
     def units(self, ledger: Ledger) -> Units:
         """Return the mean over observed cells of their log-odds, each rate shrunk by one click towards the pooled one.
@@ -63,10 +58,6 @@ class Clicks:
         target = weight * (ledger.totals - 0.5 * ledger.counts)
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
-    def variance_at(self, cell: Cell) -> float:
-        """Return 1: it is no parameter."""
-        return self.variance
-
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""
         rates = expit(values)
@@ -77,10 +68,6 @@ class Clicks:
         """Return what one reward of each cell says of its value, about: the variance of its score, shape (n,)."""
         rates = _shrunk_rates(ledger)
         return np.asarray(rates * (1.0 - rates))
-
-    def worth(self, ledger: Ledger) -> float:
-        """Return how many rewards say as much as a normal one: 1 / (10 rate) for those that are mostly 0."""
-        return max(1.0, ENOUGH / float(np.mean(self.information(ledger)))) if len(ledger) else 1.0
 
     def slowness(self, ledger: Ledger) -> float:
         """Return the precision that a draw is given over the information of the rewards: 1 / (14 rate) for rare clicks.
@@ -103,10 +90,6 @@ class Clicks:
     def rewards(self, values: Floats) -> Floats:
         """Return the rates."""
         return np.asarray(expit(values))
-
-    def typical(self, rewards: Floats) -> Floats:
-        """Return the mean of the draws."""
-        return np.asarray(rewards.mean(axis=0))
 
     def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
         """Return them cut, far out, to what leaves from no clicks to one for every reward."""

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from tensorbandits.base.checks import Cell, check_array, check_count, check_positive
+from tensorbandits.base.checks import check_array, check_count, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.likelihood import ENOUGH, ROUNDING, Observations, Units, whole, within_reach
+from tensorbandits.model.likelihood import ROUNDING, Likelihood, Observations, Units, whole, within_reach
 from tensorbandits.model.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -40,7 +40,7 @@ _HIGHEST = 230.0  # value: rewards beyond e^230 are none
 
 
 @dataclass
-class Counts:
+class Counts(Likelihood):
     """Negative binomial rewards with one dispersion, which is learned.
 
     >>> ledger = Ledger((2,)); ledger.add([(0,), (0,), (1,)], [3.0, 5.0, 0.0])
@@ -52,7 +52,6 @@ class Counts:
     variance: float = 1.0
     weights: Weights = field(default_factory=Weights, compare=False, repr=False)
     calls: int = field(default=0, compare=False, repr=False)  # of observe
-    learned: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
     allowed: ClassVar[str] = "whole numbers from 0 to 1e15"
 
@@ -61,9 +60,6 @@ class Counts:
         low, high = _bounds(units)
         log_r = _SPREAD * rng.standard_cauchy()
         return type(self)(math.exp(min(max(log_r, math.log(low)), math.log(high))))
-
-    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
-        """Levels have no parameters."""
 
     def units(self, ledger: Ledger) -> Units:
         """Return the mean over observed cells of the logarithms of their means, each shrunk towards the pooled one."""
@@ -85,10 +81,6 @@ class Counts:
         omega = self.weights.redraw(Y + r * N, values - log_r, rng, least=_LEAST)
         target = (Y - r * N) / 2.0 + omega * log_r
         return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
-
-    def variance_at(self, cell: Cell) -> float:
-        """Return 1: it is no parameter."""
-        return self.variance
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode, at the dispersion that squares within cells suggest."""
@@ -119,10 +111,6 @@ class Counts:
             if after - before > chance:
                 self.dispersion = proposal
         self.dispersion = min(max(self.dispersion, low), high)
-
-    def worth(self, ledger: Ledger) -> float:
-        """Return how many rewards say as much as a normal one: 1 / (10 rate) for those that are mostly 0."""
-        return max(1.0, ENOUGH / float(np.mean(self.information(ledger)))) if len(ledger) else 1.0
 
     def slowness(self, ledger: Ledger) -> float:
         """Return the precision that a draw is given over the information of the rewards, of the median cell."""

@@ -9,9 +9,10 @@ scales are the same.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,33 +122,31 @@ def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
     return np.asarray((counts != np.round(counts)) | (np.abs(totals - np.round(totals)) <= ROUNDING * (1.0 + totals)))
 
 
-class Likelihood(Protocol):
-    """What a sampler needs to know of rewards."""
+class Likelihood(ABC):
+    """What a sampler needs to know of rewards; what is not overridden is as for rewards whose means are the values.
 
-    variance: float  # of a single reward about its mean, in units of which precisions are stated
+    ``variance`` is that of a single reward about its mean, in units of which precisions are stated; ``learned`` says
+    whether a sweep redraws it. ``augmented`` says whether observations depend on the present draw, so that every sweep
+    needs its own; ``allowed`` what a reward may be, in words.
+    """
 
-    @property
-    def learned(self) -> bool:
-        """Whether a sweep redraws the variance."""
-        ...
+    variance: float
+    learned: bool = False
+    augmented: ClassVar[bool] = False
+    allowed: ClassVar[str] = "all numbers"
 
-    @property
-    def augmented(self) -> bool:
-        """Whether observations depend on the present draw, so that every sweep needs its own."""
-        ...
-
+    @abstractmethod
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return a likelihood of the same kind, with parameters drawn from their prior."""
-        ...
 
-    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
-        """Draw the parameters of levels that have none yet from their prior."""
-        ...
+    def grow(self, shape: Cell, rng: np.random.Generator) -> None:  # noqa: B027
+        """Draw the parameters of levels that have none yet from their prior, if levels have any."""
 
     def units(self, ledger: Ledger) -> Units:
         """Return the centre and the scale of the tensor's values, in which the prior is stated."""
-        ...
+        return Units.of(ledger)
 
+    @abstractmethod
     def observe(
         self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
@@ -155,78 +154,72 @@ class Likelihood(Protocol):
 
         Rewards count ``weight`` times.
         """
-        ...
 
     def variance_at(self, cell: Cell) -> float:
         """Return the variance of a single reward of the cell, where it is a parameter."""
-        ...
+        return self.variance
 
+    @abstractmethod
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what the next solve is fitted to, on its way to the mode, with nothing drawn."""
-        ...
 
     def information(self, ledger: Ledger) -> Floats | float:
         """Return the variance of what a single reward adds to the target of its cell, about: (n,), or one for all."""
-        ...
+        return self.variance
 
     def worth(self, ledger: Ledger) -> float:
         """Return how many rewards say as much of a value as one normal reward does, about, at least 1."""
-        ...
+        return max(1.0, ENOUGH / float(np.mean(self.information(ledger)))) if len(ledger) else 1.0
 
     def slowness(self, ledger: Ledger) -> float:
         """Return how many sweeps a chain needs to forget a value because of what observations keep of it, about."""
-        ...
-
-    @property
-    def allowed(self) -> str:
-        """What a reward may be, in words."""
-        ...
+        return 1.0
 
     def may_be(self, reward: float) -> bool:
         """Say whether a finite number can be a reward."""
-        ...
+        return True
 
     def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
         """Say of each entry whether so many rewards can have this sum, and this one of squares: (n,).
 
         What has ``faded`` need not be whole.
         """
-        ...
+        return np.ones(len(counts), dtype=bool)
 
     def rewards(self, values: Floats) -> Floats:
         """Return the mean rewards that belong to values of the tensor."""
-        ...
+        return values
 
     def typical(self, rewards: Floats) -> Floats:
         """Return what is believed of mean rewards, given draws of them along the first axis."""
-        ...
+        return np.asarray(rewards.mean(axis=0))
 
     def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
         """Return perturbations of sums of rewards (n,), without what would take values ever farther out, and slopes."""
-        ...
+        return perturbation, np.zeros_like(perturbation)
 
+    @abstractmethod
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
-        ...
 
+    @abstractmethod
     def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
         """Return the log density of ``count`` rewards that add up to ``total``, at each of some values of their cell.
 
         It is up to a constant of these rewards. ``variance`` is that of a single reward, where it is a parameter.
         """
-        ...
 
+    @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
-        ...
 
+    @abstractmethod
     def restored(self, state: Mapping[str, Any]) -> Self:
         """Return the likelihood that :meth:`state` described."""
-        ...
 
 
 @dataclass
-class Gaussian:
+class Gaussian(Likelihood):
     """Rewards with normal noise of one variance, which is known, or learned with a prior in units of the rewards.
 
     >>> likelihood = Gaussian(0.25, learned=False).drawn(Units(0.0, 1.0), np.random.default_rng(0))
@@ -235,22 +228,13 @@ class Gaussian:
     """
 
     variance: float
-    learned: bool
-    augmented: ClassVar[bool] = False
-    allowed: ClassVar[str] = "all numbers"
+    learned: bool = field()  # to be given
 
     def drawn(self, units: Units, rng: np.random.Generator) -> Self:
         """Return the likelihood with a variance that is known, or drawn from its prior."""
         if not self.learned:
             return type(self)(self.variance, learned=False)
         return type(self)(NOISE_RATE * units.scale**2 / rng.gamma(NOISE_SHAPE), learned=True)
-
-    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
-        """Levels have no parameters."""
-
-    def units(self, ledger: Ledger) -> Units:
-        """Return the centre and the scale of the rewards."""
-        return Units.of(ledger)
 
     def observe(
         self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
@@ -261,45 +245,13 @@ class Gaussian:
             *(units.centre, weight * units.squares, weight * ledger.rounds),
         )
 
-    def variance_at(self, cell: Cell) -> float:
-        """Return the variance of a reward, which is the same everywhere."""
-        return self.variance
-
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return counts and sums of rewards."""
         return Observations.of(ledger, ledger.totals, units.centre, units.squares)
 
-    def information(self, ledger: Ledger) -> float:
-        """Return the variance of a reward, as targets are sums of rewards."""
-        return self.variance
-
     def worth(self, ledger: Ledger) -> float:
-        """Return 1."""
+        """Return 1: it is a normal one."""
         return 1.0
-
-    def slowness(self, ledger: Ledger) -> float:
-        """Return 1: observations keep nothing of a draw."""
-        return 1.0
-
-    def may_be(self, reward: float) -> bool:
-        """Take any number."""
-        return True
-
-    def may_add_up(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> NDArray[np.bool_]:
-        """Take any sums."""
-        return np.ones(len(counts), dtype=bool)
-
-    def rewards(self, values: Floats) -> Floats:
-        """Return the values: they are mean rewards."""
-        return values
-
-    def typical(self, rewards: Floats) -> Floats:
-        """Return the mean of the draws."""
-        return np.asarray(rewards.mean(axis=0))
-
-    def held(self, ledger: Ledger, values: Floats, perturbation: Floats) -> tuple[Floats, Floats]:
-        """Return them as they are: any sum of normal rewards has a mean."""
-        return perturbation, np.zeros_like(perturbation)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""

@@ -97,19 +97,21 @@ class ApproximateThompsonSampling(Policy):
         self.oracle = oracle
         self.draws = check_count(draws, "draws")
         self._draw: Draw | None = None  # what decisions are made from
-        self._believed: list[Draw] = []  # draws of what is believed, until there is more to learn from
+        self._seen = -1  # the version of the ledger that the following are of, which were drawn to look at
+        self._believed: list[Draw] = []  # draws of what is believed
         self._law: list[tuple[float, Draw]] = []  # what the next decision may be made from, with its probability
 
     def _ready(self) -> bool:
         return self._draw is not None
 
     def _learn(self) -> None:
-        self._forget_draws()
+        self._seen, self._believed, self._law = -1, [], []
         self._draw = self._checked_draw(self.oracle, self._rng)
 
-    def _forget_draws(self) -> None:
-        """Forget the draws that were made to look at."""
-        self._believed, self._law = [], []
+    def _forget_outdated(self) -> None:
+        """Forget the draws that were made to look at, unless they are of all that is known now."""
+        if self._seen != self._ledger.version:
+            self._seen, self._believed, self._law = self._ledger.version, [], []
 
     def propose(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
         """Return the best allowed cell of the last draw; waits for nobody once there is one."""
@@ -149,27 +151,22 @@ class ApproximateThompsonSampling(Policy):
         return [self._checked_draw(self.oracle, self._rng) for _ in range(count)]
 
     def _checked_draw(self, oracle: Oracle, rng: np.random.Generator) -> Draw:
-        """Return a draw of an oracle."""
-        return self._checked(oracle(self._ledger, rng))
+        """Return a draw of an oracle, which is one of the whole tensor."""
+        draw = oracle(self._ledger, rng)
+        if not isinstance(draw, (Tucker, np.ndarray)) or draw.shape != self._ledger.shape:
+            raise ValueError(
+                f"the oracle returned {type(draw).__name__} of shape {getattr(draw, 'shape', None)}; "
+                f"it must return a Tucker tensor or an array of shape {self._ledger.shape}"
+            )
+        if isinstance(draw, Tucker):
+            return Tucker(draw.core, draw.factors, draw.offset)  # its arrays may have been changed since
+        return check_array(draw, "what the oracle returned", self._ledger.shape)
 
     def _choose(self, query: Query, rng: np.random.Generator) -> Choice:
         assert self._draw is not None
         return Choice(best_of(self._draw, query))
 
-    def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        self._forget_draws()
-
-    def _observe_ledger(self, ledger: Ledger) -> None:
-        self._forget_draws()
-
-    def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
-        self._forget_draws()
-
-    def _fade(self, factor: float) -> None:
-        self._forget_draws()
-
     def _grow(self, shape: Cell) -> None:
-        self._forget_draws()
         self._draw = None
 
     def propensity(self, cell: Sequence[int], allowed: Any = None) -> float:
@@ -197,6 +194,7 @@ class ApproximateThompsonSampling(Policy):
         found: dict[Cell, list[float]] = {}
         with self._turns.still():
             query = self.query(levels, allowed)
+            self._forget_outdated()
             if not self._law:
                 self._law = self._next_draws()
             for weight, draw in self._law:
@@ -261,6 +259,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _posterior_draws(self) -> list[Draw]:
         """Draws given the ledger as it is, made on a copy so that neither oracle nor generator moves."""
+        self._forget_outdated()
         if not self._believed:
             oracle = copy.deepcopy(self.oracle)
             getattr(oracle, "detach", lambda: None)()
@@ -271,16 +270,6 @@ class ApproximateThompsonSampling(Policy):
         """Draws of a stream of their own: the draw that will be served is one of many, and must not be among them."""
         rng = self._aside()
         return [self._checked_draw(oracle, rng) for _ in range(self.draws)]
-
-    def _checked(self, draw: Draw) -> Draw:
-        if not isinstance(draw, (Tucker, np.ndarray)) or draw.shape != self._ledger.shape:
-            raise ValueError(
-                f"the oracle returned {type(draw).__name__} of shape {getattr(draw, 'shape', None)}; "
-                f"it must return a Tucker tensor or an array of shape {self._ledger.shape}"
-            )
-        if isinstance(draw, Tucker):
-            return Tucker(draw.core, draw.factors, draw.offset)  # its arrays may have been changed since
-        return check_array(draw, "what the oracle returned", self._ledger.shape)
 
     def _state(self) -> dict[str, Any]:
         state = getattr(self.oracle, "state", None)
@@ -408,14 +397,7 @@ class ModelSampling(ApproximateThompsonSampling):
             raise ValueError(f"the reward is {value:g}; {self._allowed_rewards}")
         return value
 
-    def _check_rewards(
-        self,
-        counts: NDArray[np.float64],
-        totals: NDArray[np.float64],
-        squares: NDArray[np.float64],
-        *,
-        faded: bool = False,
-    ) -> None:
+    def _check_rewards(self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False) -> None:
         possible = self.oracle.likelihood.may_add_up(counts, totals, squares, faded=faded)
         if not possible.all():
             row = int(np.flatnonzero(~possible)[0])

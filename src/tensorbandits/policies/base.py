@@ -38,11 +38,12 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
-from tensorbandits.policies.changes import Change, Correction, Fading, Issued, Reward, Sums, Trials, apply
+from tensorbandits.policies.changes import Correction, Fading, Issued, Reward, Sums, apply
 from tensorbandits.policies.query import Choice, Notes, Query, check_rows
 from tensorbandits.policies.traits import Traits
 from tensorbandits.policies.turns import Turns
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
     from tensorbandits.policies.diagnosis import Diagnosis
@@ -164,12 +165,7 @@ class Policy(ABC):
         """
 
     def _check_rewards(  # noqa: B027
-        self,
-        counts: NDArray[np.float64],
-        totals: NDArray[np.float64],
-        squares: NDArray[np.float64],
-        *,
-        faded: bool = False,
+        self, counts: Floats, totals: Floats, squares: Floats, *, faded: bool = False
     ) -> None:
         """Refuse sums of rewards and of their squares, all (n,), that no rewards here can have."""
 
@@ -256,9 +252,13 @@ class Policy(ABC):
         A policy that is told of all decisions and rewards in the order of a log goes through the same phases as the one
         that decided.
         """
+        self._turns.submit(apply, self, Issued(self._check_decision(cell, note), note))
+
+    def _check_decision(self, cell: Sequence[int], note: Any) -> Cell:
+        """Return the cell of a decision, valid; refuse a note that no decision of this policy has."""
         if note is not None:
             self._check_note(note)
-        self._turns.submit(apply, self, Issued(check_cell(cell, self.shape), note))
+        return check_cell(cell, self.shape)
 
     def decide(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
         """Return a decision from what was learned last, issued; waits for no other thread that learns.
@@ -276,19 +276,16 @@ class Policy(ABC):
         ``allowed`` maps modes to the levels that may be chosen, or to masks; or is an :class:`~tensorbandits.Allowed`.
         Learns first, unless another thread does so at the moment: then it decides from what was learned before.
         """
-        choice = self.choose(self.query(levels, allowed))
-        if choice.note is not None and self.traits.rewards_need_notes:
-            self._turns.submit(apply, self, Issued(*choice, kept=True))
-        return choice.cell
-
-    def choose(self, query: Query) -> Choice:
-        """Return what :meth:`ask` would, for those who keep the note that comes with it and tell it again."""
+        query = self.query(levels, allowed)
         if self.traits.learns_apart and self._turns.begin(wait=not self._ready()):
             try:
                 self._learn()
             finally:
                 self._turns.end()
-        return self.decide(query)
+        choice = self.decide(query)
+        if choice.note is not None and self.traits.rewards_need_notes:
+            self._turns.submit(self._notes.put, *choice)
+        return choice.cell
 
     def tell(self, cell: Sequence[int], reward: float, note: Any = None, *, trials: int | None = None) -> None:
         """Learn the reward of a cell: any time later, in any order, or never.
@@ -302,14 +299,13 @@ class Policy(ABC):
         >>> policy.ledger.rounds, policy.estimate([(0, 1)]).tolist()
         (1000.0, [0.003])
         """
-        if note is not None:
-            self._check_note(note)
-        valid = check_cell(cell, self.shape)
-        if trials is not None:
+        valid = self._check_decision(cell, note)
+        if trials is None:
+            told = Reward(valid, self.check_reward(reward), None, note)
+        else:
             (clicks,), (count,) = check_clicks([reward], [trials], 1)
-            self._turns.submit(apply, self, Trials(valid, float(clicks), float(count), note))
-            return
-        self._turns.submit(apply, self, Reward(valid, self.check_reward(reward), note))
+            told = Reward(valid, float(clicks), float(count), note)
+        self._turns.submit(apply, self, told)
 
     def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None, *, weight: float = 1.0) -> None:
         """Replace a reward that was told by another, as if that had been told; ``note`` is that of the decision.
@@ -325,9 +321,7 @@ class Policy(ABC):
         >>> policy.ledger.rounds, policy.estimate([(0, 1)]).tolist()
         (1.0, [1.0])
         """
-        if note is not None:
-            self._check_note(note)
-        valid, before = check_cell(cell, self.shape), check_reward(old, "the old reward")
+        valid, before = self._check_decision(cell, note), check_reward(old, "the old reward")
         change = Correction(valid, before, self.check_reward(new), note, check_weight(weight))
         self._turns.submit(apply, self, change, check=lambda waiting: change.check(self._ledger, waiting))
 
@@ -355,14 +349,12 @@ class Policy(ABC):
         """
         valid = check_cells(cells, self.shape)
         if trials is not None:
-            columns = [column.tolist() for column in (valid, *check_clicks(rewards, trials, len(valid)))]
-            many: list[Change] = [Trials(tuple(cell), *numbers) for cell, *numbers in zip(*columns, strict=True)]
+            columns: tuple[Floats, ...] = check_clicks(rewards, trials, len(valid))
         else:
-            values = check_rewards(rewards, len(valid))
-            self._check_rewards(np.ones(len(values)), values, values**2)
-            pairs = zip(valid.tolist(), values.tolist(), strict=True)
-            many = [Reward(tuple(cell), reward) for cell, reward in pairs]
-        self._turns.submit(apply, self, *many)
+            columns = (check_rewards(rewards, len(valid)),)
+            self._check_rewards(np.ones(len(valid)), columns[0], columns[0] ** 2)
+        told = zip(valid.tolist(), *(column.tolist() for column in columns), strict=True)
+        self._turns.submit(apply, self, *(Reward(tuple(cell), *numbers) for cell, *numbers in told))
 
     def tell_ledger(self, ledger: Ledger) -> None:
         """Learn many rewards that are added up already: those of a log, or of another process.

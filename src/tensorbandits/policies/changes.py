@@ -17,36 +17,27 @@ if TYPE_CHECKING:
 
 
 class Reward(NamedTuple):
-    """One reward of a cell; without a note it is that of the last decision for the cell that has no reward yet."""
+    """One reward of a cell or, out of ``trials``, so many successes: that many rewards of 1, and others of 0.
+
+    Without a note it is that of the last decision for the cell that has no reward yet.
+    """
 
     cell: Cell
     reward: float
+    trials: float | None = None
     note: Any = None
 
     def record(self, ledger: Ledger) -> None:
-        """Add the reward."""
-        ledger.record(self.cell, self.reward)
+        """Add the reward, or all of them."""
+        if self.trials is None:
+            ledger.record(self.cell, self.reward)
+        else:
+            ledger.record_trials(self.cell, self.reward, self.trials)
 
     def observe(self, policy: Policy) -> None:
         """Have the policy take note of it."""
-        policy._observe(self.cell, 1.0, self.reward, _note(policy, self.cell, self.note))
-
-
-class Trials(NamedTuple):
-    """Successes of a cell, out of trials."""
-
-    cell: Cell
-    successes: float
-    trials: float
-    note: Any = None
-
-    def record(self, ledger: Ledger) -> None:
-        """Add that many rewards of 1, and others of 0."""
-        ledger.record_trials(self.cell, self.successes, self.trials)
-
-    def observe(self, policy: Policy) -> None:
-        """Have the policy take note of them."""
-        policy._observe(self.cell, self.trials, self.successes, _note(policy, self.cell, self.note))
+        note = policy._notes.take(self.cell) if self.note is None else self.note
+        policy._observe(self.cell, 1.0 if self.trials is None else self.trials, self.reward, note)
 
 
 class Sums(NamedTuple):
@@ -56,9 +47,7 @@ class Sums(NamedTuple):
 
     def record(self, ledger: Ledger) -> None:
         """Add all of them."""
-        for mode, (size, given) in enumerate(zip(ledger.shape, self.ledger.shape, strict=True)):
-            if size > given:  # a mode has gained levels since it was told
-                self.ledger.grow(mode, size - given)
+        self.ledger.grow_to(ledger.shape)  # a mode may have gained levels since it was told
         ledger.merge(self.ledger)
 
     def observe(self, policy: Policy) -> None:
@@ -109,24 +98,20 @@ class Fading(NamedTuple):
 
 
 class Issued(NamedTuple):
-    """A decision that was made, here or in another process; ``kept`` says whether its note waits here for a reward."""
+    """A decision that was made, here or in another process."""
 
     cell: Cell
     note: Any = None
-    kept: bool = False
 
     def record(self, ledger: Ledger) -> None:
         """Leave the ledger alone: there is no reward yet."""
 
     def observe(self, policy: Policy) -> None:
         """Have the policy take note of it."""
-        if self.kept:
-            policy._notes.put(self.cell, self.note)
-        else:
-            policy._issue(self.cell, self.note)
+        policy._issue(self.cell, self.note)
 
 
-Change = Reward | Trials | Sums | Correction | Fading | Issued
+Change = Reward | Sums | Correction | Fading | Issued
 
 
 def apply(policy: Policy, *changes: Change) -> None:
@@ -134,7 +119,3 @@ def apply(policy: Policy, *changes: Change) -> None:
     for change in changes:
         change.record(policy._ledger)
         change.observe(policy)
-
-
-def _note(policy: Policy, cell: Cell, note: Any) -> Any:
-    return policy._notes.take(cell) if note is None else note

@@ -26,6 +26,7 @@ from tensorbandits.base.checks import (
     check_count,
     check_noise,
     check_positive,
+    check_probability,
     check_shape,
     check_weights,
     feasible_rank,
@@ -145,7 +146,7 @@ class TensorElimination(StagedPolicy):
         self.exploration = None if exploration is None else check_count(exploration, "exploration", 0)
         self.sigma = None if sigma is None else _check_sigma(sigma, self.shape)
         self.noise = check_noise(noise)
-        self.delta = None if delta is None else _check_delta(delta)
+        self.delta = None if delta is None else check_probability(delta, "delta")
         self.weights = check_weights(weights, self.shape)
         self._modes = [j for j, size in enumerate(self.shape) if size > 1] or [0]
         self._sizes: Cell = tuple(self.shape[j] for j in self._modes)
@@ -176,8 +177,8 @@ class TensorElimination(StagedPolicy):
         self._target = self._lengths.planned()  # rounds of exploration, as far as known
         self._pending = np.zeros(K, dtype=np.int64)  # exploration pulls without a reward yet
         self._drawn, self._tries = 0, 0.0  # exploration pulls, and how many the law without rules would have taken
-        laws = check_weights(weights, self.shape)
-        self._exploration = Exploration(self._sizes, (), laws and [laws[j] for j in self._modes])  # their rewards
+        laws = self.weights and [self.weights[j] for j in self._modes]
+        self._exploration = Exploration(self._sizes, (), laws)  # their rewards
         self._ridge: SubspaceRidge | None = None  # once the exploration has ended
         self._norm = 0.0  # of the completed tensor
         self._phase = 0
@@ -536,12 +537,6 @@ def _check_number(value: Any, name: str, word: str) -> float | str:
             raise ValueError(f'{name} is {value!r}; give a number above 0, or "{word}"')
         return value
     return check_positive(value, name)
-
-
-def _check_delta(delta: float) -> float:
-    if check_positive(delta, "delta") >= 1:
-        raise ValueError(f"delta is {delta!r}; it is a probability: give a number above 0 and below 1")
-    return float(delta)
 
 
 def _check_sigma(sigma: Sequence[float], shape: Cell) -> tuple[float, ...]:

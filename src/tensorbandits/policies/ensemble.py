@@ -395,18 +395,17 @@ def _per_mode(variance: float | Sequence[float] | None, shape: Cell) -> list[flo
 
 def _prior_means(means: float | Sequence[ArrayLike], shape: Cell, rank: Cell) -> list[Floats]:
     wanted = list(zip(shape, rank, strict=True))
+    refusal = f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}"
     if isinstance(means, Real):
         if not is_finite(means) or abs(float(means)) > LARGEST_REWARD:
-            raise ValueError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
+            raise ValueError(refusal)
         return [np.full(size, float(means)) for size in wanted]
     if not is_sequence(means):
-        raise TypeError(f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}")
+        raise TypeError(refusal)
     try:
         arrays = [np.array(mean, dtype=np.float64) for mean in means]
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"prior_mean is {means!r}; give a finite number, or finite arrays of shapes {wanted}"
-        ) from None
+        raise ValueError(refusal) from None
     if [mean.shape for mean in arrays] != wanted or not all((np.abs(mean) <= LARGEST_REWARD).all() for mean in arrays):
         raise ValueError(
             f"prior_mean has arrays of shapes {[mean.shape for mean in arrays]}; "

@@ -194,9 +194,7 @@ class TensorEpochGreedy(Policy):
         """Explore as many rounds as the new cells are of all, then go on; what is believed of them is the mean."""
         self._exploration.grow(shape)
         for half in self._halves:
-            for mode, (new, old) in enumerate(zip(shape, self.shape, strict=True)):
-                if new > old:
-                    half.grow(mode, new - old)
+            half.grow_to(shape)
         ranks = resolve_rank(self.rank, shape)
         self._rank = ranks or feasible_rank([min(2, size) for size in shape])
         self._s_1 = self.initial or theory.initial_rounds(shape, self._rank, C_0=self.C_0)
@@ -303,13 +301,8 @@ def _save(fit: Completion) -> dict[str, Any]:
 
 
 def _load(state: Mapping[str, Any], shape: Cell) -> Completion:
-    core = np.asarray(state["core"])
-    core = check_array(core, "the core", core.shape)
-    if core.ndim != len(shape):
-        raise ValueError(f"the core has {core.ndim} modes instead of {len(shape)}")
-    factors = tuple(
-        check_array(state["factors"][str(j)], f"factor {j}", size)
-        for j, size in enumerate(zip(shape, core.shape, strict=True))
-    )
-    offset = check_array(state["offset"], "the offset", ()).item()
-    return Completion(core, factors, offset, CompletionInfo(core.shape, 0, (), True))
+    rank = np.shape(state["core"])
+    if len(rank) != len(shape):
+        raise ValueError(f"the core has {len(rank)} modes instead of {len(shape)}")
+    fit = Model.from_state(state, shape, rank).tensor()
+    return Completion(fit.core, fit.factors, fit.offset, CompletionInfo(rank, 0, (), True))

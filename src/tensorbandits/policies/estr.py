@@ -27,6 +27,7 @@ from tensorbandits.base.checks import (
     check_count,
     check_noise,
     check_positive,
+    check_probability,
     check_shape,
     resolve_rank,
 )
@@ -102,9 +103,7 @@ class MatricizedESTR(StagedPolicy):
         self.mode = _check_mode(mode, len(self.shape))
         self.multiplier = check_positive(multiplier, "multiplier")
         self.c_0, self.lambda_1 = check_positive(c_0, "c_0"), check_positive(lambda_1, "lambda_1")
-        self.delta = check_positive(delta, "delta")
-        if self.delta >= 1:
-            raise ValueError(f"delta is {delta!r}; it is a probability: give a number above 0 and below 1")
+        self.delta = check_probability(delta, "delta")
         self.noise = check_noise(noise)
         self.norm = None if norm is None else check_positive(norm, "norm")
         if recovery not in _RECOVERIES:
@@ -180,9 +179,6 @@ class MatricizedESTR(StagedPolicy):
         else:
             entry = self._argmax(self._stage_2.theta + self._radius() * np.sqrt(self._stage_2.variance), allowed)
         return self._cell(entry)
-
-    def _count(self, cell: Cell, note: Any) -> None:
-        """Nothing is counted but the decision itself."""
 
     def _allowed(self, query: Query) -> NDArray[np.bool_] | None:
         """Which entries of the unfolding are allowed, (p_j, P); ``None`` if all are."""
@@ -266,12 +262,11 @@ class MatricizedESTR(StagedPolicy):
         return Ledger.from_state(state | {"shape": self._sizes, "cells": self._entries(state["cells"])})
 
     def _entries(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        order = [self.mode, *(j for j in range(len(self.shape)) if j != self.mode)]
-        moved = np.ravel_multi_index(tuple(cells[:, order].T), tuple(self.shape[j] for j in order))
-        return np.stack(np.divmod(moved, self._sizes[1]), axis=1)
+        return np.stack(self._entry(cells.T), axis=1)
 
-    def _entry(self, cell: Cell) -> tuple[int, int]:
-        column = 0
+    def _entry(self, cell: Any) -> tuple[Any, Any]:
+        """Return the row and the column of a cell, or of many (d, n)."""
+        column = 0 * cell[0]
         for j, level in enumerate(cell):
             if j != self.mode:
                 column = column * self.shape[j] + level
@@ -285,11 +280,9 @@ class MatricizedESTR(StagedPolicy):
 
     def _argmax(self, values: Floats, allowed: NDArray[np.bool_] | None) -> tuple[int, int]:
         if allowed is None:
-            row, column = divmod(first_largest(values), self._sizes[1])
-            return row, column
+            return divmod(first_largest(values), self._sizes[1])
         some = np.flatnonzero(allowed)
-        row, column = divmod(int(some[first_largest(values.ravel()[some])]), self._sizes[1])
-        return row, column
+        return divmod(int(some[first_largest(values.ravel()[some])]), self._sizes[1])
 
     # Saving and making again.
 

@@ -106,9 +106,7 @@ class Exploration:
         """Follow modes that gain levels; what was drawn before could not be one of them."""
         before = sum(rounds for _, rounds in self.eras)
         self.eras.append((self.shape, self.ledger.rounds - before))
-        for mode, (new, old) in enumerate(zip(shape, self.shape, strict=True)):
-            if new > old:
-                self.ledger.grow(mode, new - old)
+        self.ledger.grow_to(shape)
         self.shape = shape
 
     def complete(self, ledger: Ledger, rank: Rank, *, centre: bool, init: Sequence[Floats] | None = None) -> Completion:

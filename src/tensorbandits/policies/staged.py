@@ -37,9 +37,8 @@ class StagedPolicy(Policy):
     def _choose_within(self, query: Query, rng: np.random.Generator) -> Choice | Cell:
         """Return a decision of this stage, changing nothing."""
 
-    @abstractmethod
     def _count(self, cell: Cell, note: Any) -> None:
-        """Count a decision of this stage."""
+        """Count a decision of this stage, if more than their number matters."""
 
     def _learn(self) -> None:
         self._ahead()

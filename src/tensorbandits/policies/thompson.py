@@ -488,20 +488,13 @@ class TensorThompsonSampling(ModelSampling):
         return oracle.own_shares(self._ledger, rng)
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
-        super()._observe(cell, count, total, note)
         self.oracle.observe(cell, count, total, self._ledger)
 
     def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
-        super()._correct(cell, old, new, note, weight)
         self.oracle.correct(cell, old, new, self._ledger, weight)
 
     def _fade(self, factor: float) -> None:
-        super()._fade(factor)
         self.oracle.fade(factor)
-
-    def _observe_ledger(self, ledger: Ledger) -> None:
-        for entry in ledger:
-            self._observe(entry.cell, entry.rounds, entry.total, None)
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.compiled import kernel
-from tensorbandits.tensor._best_kernels import _START, _begin, _contract, _ends, _fix, _hull
+from tensorbandits.tensor._best_kernels import _START, _begin, _contract, _ends, _fix, _hull, _order
 from tensorbandits.tensor.rules import Table
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ def best_allowed(
     )
     if not _list(rows, ranks, fixed, free, free_heads, edges, edge_heads, opened, table, known, plan, candidates):
         return False
-    _arrange(fixed, plan, m)
+    _order(fixed, plan[_COUNT], plan[_MODE])
     return m == 0 or _search(T, step, ranks, plan, candidates, book, m, out)
 
 
@@ -233,20 +233,6 @@ def _vertices(rows: Floats, start: int, r: int, levels: Ints) -> Ints:
             count = _hull(points, 0, n, index, 0)
         return levels[index[:count]]
     return levels
-
-
-@kernel
-def _arrange(fixed: Ints, plan: Ints, m: int) -> None:
-    """Put the free modes in the order of the search, the one with fewest candidates first."""
-    k = 0
-    for j in range(fixed.size):
-        if fixed[j] < 0:
-            i = k
-            while i > 0 and plan[_COUNT, plan[_MODE, i - 1]] > plan[_COUNT, j]:
-                plan[_MODE, i] = plan[_MODE, i - 1]
-                i -= 1
-            plan[_MODE, i] = j
-            k += 1
 
 
 @kernel

@@ -369,17 +369,23 @@ def _search(
 
 
 @kernel
-def _arrange(ranks: Ints, fixed: Ints, plan: Ints, m: int) -> None:
-    """Fill the plan's rows by level: the mode with most candidates innermost, otherwise in order."""
+def _order(fixed: Ints, counts: Ints, modes: Ints) -> None:
+    """List the free modes in ``modes``, the one with fewest candidates first, otherwise in order."""
     k = 0
-    for j in range(ranks.size):
+    for j in range(fixed.size):
         if fixed[j] < 0:
             i = k
-            while i > 0 and plan[_COUNT, plan[_MODE, i - 1]] > plan[_COUNT, j]:
-                plan[_MODE, i] = plan[_MODE, i - 1]
+            while i > 0 and counts[modes[i - 1]] > counts[j]:
+                modes[i] = modes[i - 1]
                 i -= 1
-            plan[_MODE, i] = j
+            modes[i] = j
             k += 1
+
+
+@kernel
+def _arrange(ranks: Ints, fixed: Ints, plan: Ints, m: int) -> None:
+    """Fill the plan's rows by level: the mode with most candidates innermost, otherwise in order."""
+    _order(fixed, plan[_COUNT], plan[_MODE])
     for level in range(m):
         plan[_LEFT, level] = plan[_RIGHT, level] = 1
         for inner in range(level + 1, m):

@@ -10,8 +10,6 @@ level of a mode makes no difference. Of different cells that happen to have the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,9 +88,10 @@ def _best(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, cel
     if not kept:
         _best_kernels.best_index(core, rows, sizes, ranks, fixed, cell)
         return
-    _best_kernels.best_index(core, *_take(rows, sizes, ranks, kept), ranks, fixed, cell)
-    for j, index in kept.items():
-        cell[j] = index[cell[j]]
+    index, heads = flat([kept.get(j, _NONE) for j in range(sizes.size)])
+    fewer, counts = _best_kernels.take(rows, sizes, ranks, fixed, index, heads)
+    _best_kernels.best_index(core, fewer, counts, ranks, fixed, cell)
+    _best_kernels.put_back(fixed, index, heads, cell)
     _best_kernels.settle(core, rows, sizes, ranks, fixed, cell)
 
 
@@ -227,11 +226,3 @@ def _vertices(U: Floats) -> Ints:
         return np.arange(len(U))
     # Qc tells which rows qhull left out though rounding hides on which side of the hull they are.
     return np.union1d(hull.vertices, hull.coplanar[:, 0]).astype(np.int64)
-
-
-def _take(rows: Floats, sizes: Ints, ranks: Ints, kept: Mapping[int, Ints]) -> tuple[Floats, Ints]:
-    """Return the packed rows and the sizes when of some modes only the given rows are kept."""
-    factors = np.split(rows, np.cumsum(sizes * ranks)[:-1])
-    for j, index in kept.items():
-        factors[j] = factors[j].reshape(-1, ranks[j])[index].ravel()
-    return np.concatenate(factors), np.array([len(U) for U in factors], dtype=np.int64) // ranks

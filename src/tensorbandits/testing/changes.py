@@ -211,7 +211,8 @@ def check_a_corrected_reward_that_has_faded_counts_what_is_left_of_it(case: Case
     right, mended = case.make(SHAPE), case.make(SHAPE)
     rng, told = np.random.default_rng(0), []
     for _ in range(60):
-        choice = right.choose(right.query())
+        right.learn()
+        choice = right.decide(right.query())
         reward = float(rng.integers(1, 9))
         for policy, value in ((right, reward), (mended, -reward)):
             policy.fade(0.97)
@@ -235,7 +236,8 @@ def _correct_while_playing(case: Case) -> None:
     rng = np.random.default_rng(0)
     waiting: list[tuple[Any, float]] = []
     for t in range(case.rounds):
-        choice = policy.choose(policy.query())
+        policy.learn()
+        choice = policy.decide(policy.query())
         reward = float(mean[choice.cell] + 0.1 * rng.standard_normal())
         policy.tell(choice.cell, -reward, choice.note)
         right.add(choice.cell, reward)

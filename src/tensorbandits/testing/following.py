@@ -46,7 +46,7 @@ def check_follows_a_log(case: Case) -> None:
     for t in range(_ROUNDS):
         _learn(case, decides, follows)
         query = decides.query(random_levels(decides, rng), {0: [0, 2]} if t % 5 == 4 else None)
-        choice = decides.propose(query, rng) if case.samples else decides.choose(query)
+        choice = decides.propose(query, rng) if case.samples else decides.decide(query)
         if case.samples:
             decides.issued(*choice)
         follows.issued(choice.cell, json.loads(json.dumps(choice.note)))
