@@ -11,6 +11,7 @@ import tensorbandits as tb  # noqa: E402
 from tensorbandits import testing  # noqa: E402
 from tensorbandits.policies import registry  # noqa: E402
 from tensorbandits.testing import Case, damage, restrictions  # noqa: E402
+from tensorbandits.testing.suite import checks_of  # noqa: E402
 
 
 def gaussian_oracle(ledger, rng):
@@ -48,7 +49,7 @@ def test_every_policy_of_the_registry_is_here():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize(
     "check",
-    [pytest.param(check, marks=pytest.mark.medium if check in damage.CHECKS else ()) for check in testing.checks],
+    [pytest.param(check, marks=pytest.mark.medium if check in checks_of(damage) else ()) for check in testing.checks],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
 def test_it_conforms(check, case):
@@ -89,7 +90,7 @@ def test_two_thousand_states_and_files_are_damaged(monkeypatch):
         real = getattr(tb.Policy, name)
         monkeypatch.setattr(tb.Policy, name, lambda *given, real=real, **more: read.append(1) or real(*given, **more))
     local = type("Local", (tb.VectorizedUCB,), {"__module__": "__main__"})
-    assert testing.run(Case(local), only=damage.CHECKS).ok
+    assert testing.run(Case(local), only=checks_of(damage)).ok
     assert len(CASES) * len(read) >= 2000
 
 

@@ -144,6 +144,20 @@ def raises(error: type[Exception] | tuple[type[Exception], ...], match: str = ""
     assert re.search(match, message, re.DOTALL), f"the error says {message!r}, without {match!r}"
 
 
+@contextmanager
+def unchanged(policy: Policy, why: str = "") -> Iterator[None]:
+    """Hold if what is inside leaves the state of a policy as it was.
+
+    >>> policy = Case("ucb").make((2, 3))
+    >>> with unchanged(policy):
+    ...     policy.best()
+    (0, 0)
+    """
+    before = policy.state_dict()
+    yield
+    assert same(before, policy.state_dict()), why or "the state of the policy has changed"
+
+
 def product_mean(shape: Cell, seed: int = 0) -> Floats:
     """Return a random tensor of rank 1."""
     rng = np.random.default_rng(seed)

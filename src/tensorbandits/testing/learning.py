@@ -63,12 +63,3 @@ def _finds_the_best(case: Case, rounds: int, delay: int, lose: float) -> None:
         found += policy.best() == (1, 1)
     # By chance a quarter would. One that locks onto what it saw first, or stops to explore, does little better.
     assert found > _SEEDS / 2, f"{found} of {_SEEDS} seeds found the best of four cells"
-
-
-CHECKS = [
-    check_far_more_observations_than_cells,
-    check_it_learns,
-    check_it_learns_far_from_zero,
-    check_late_rewards_are_learned,
-    check_few_rewards_are_learned,
-]
