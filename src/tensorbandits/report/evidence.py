@@ -140,8 +140,7 @@ def below(
         lines.append(f"{escape(environment)}: {escape(low)} {amount(float(mine.mean()))} against {beside}")
     verdict = judge(pairs, most)
     after = f" after {at:,} rounds" if at else ""
-    reason = why if verdict == "does not hold here" else ""
-    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs, most), reason)
+    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs, most), why)
 
 
 def amount(value: float) -> str:

@@ -87,9 +87,8 @@ class Comparison:
         return cls(tuple(runs), kept=len(runs))
 
     def __repr__(self) -> str:
-        longest = max((int(run.rounds[-1]) for run in self.runs), default=0)
         return (
-            f"Comparison({len(self.runs)} runs of at most {longest:,} rounds: "
+            f"Comparison({len(self.runs)} runs of at most {self.horizon:,} rounds: "
             f"policies {_listed(self.policies)}; environments {_listed(self.environments)})"
         )
 
@@ -111,6 +110,11 @@ class Comparison:
                 "regret": [float(run.regret[at]) for run, at in points],
             }
         )
+
+    @cached_property
+    def horizon(self) -> int:
+        """The rounds of the longest run."""
+        return max((int(run.rounds[-1]) for run in self.runs), default=0)
 
     @cached_property
     def environments(self) -> list[str]:

@@ -67,6 +67,20 @@ class Panel:
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
 
 
+def regret_panels(
+    comparison: Comparison,
+    environment: str,
+    title: str = "cumulative regret",
+    policies: Sequence[str] | None = None,
+    unit: str = "units of reward",
+) -> list[Panel]:
+    """Two panels of one environment: cumulative regret, and regret per round on logarithmic axes."""
+    return [
+        Panel(comparison, environment, title, policies, unit=unit),
+        Panel(comparison, environment, "regret per round", policies, scale="log", quantity="per round", unit=unit),
+    ]
+
+
 def band_words(*comparisons: Comparison) -> str:
     """What curves of these comparisons are drawn with, as words for a title or a caption.
 
