@@ -21,8 +21,8 @@ from tensorbandits.sim.log_world import World
 from tensorbandits.sim.plots import band_words, plot_panels, regret_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
-from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
+from tensorbandits.study.remarks import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
