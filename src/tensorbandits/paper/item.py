@@ -10,9 +10,10 @@ import numpy as np
 from tensorbandits.policies.registry import find
 from tensorbandits.report.page import Picture, Section
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.jobs import EnvironmentFactory, Floats
+from tensorbandits.sim.jobs import EnvironmentFactory
 from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.tensor.tucker import Floats
 
 # The policies by the names that figures and tables give them. Without more words: the paper's values.
 THOMPSON = f"{find('thompson').label} (ours)"

@@ -25,9 +25,10 @@ from tensorbandits.paper.item import (
     choose,
 )
 from tensorbandits.policies.registry import find
-from tensorbandits.report.evidence import Floats, decide, student
+from tensorbandits.report.evidence import decide, student
 from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Table, Text
 from tensorbandits.sim.environment import paper_tensor
+from tensorbandits.tensor.tucker import Floats
 
 SIGNAL = 0.5
 SIZES = (8, 10, 15, 20)

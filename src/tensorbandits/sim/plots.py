@@ -8,18 +8,17 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.base.drawing import COLOURS, as_written, write
 from tensorbandits.sim.compare import Comparison
+from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 Quantity = Literal["cumulative", "per round"]
 
 # Line styles serve print in black and white, and tell apart more lines than there are colours.

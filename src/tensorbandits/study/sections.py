@@ -14,8 +14,8 @@ from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
 from tensorbandits.model.effects import Kind
 from tensorbandits.model.scores import EFFECTS, PLAIN
-from tensorbandits.report.evidence import RULE, amount, below, how_it_was_run, paired, show_ratio, student
-from tensorbandits.report.page import Claims, Code, Part, Picture, Section, Table, Text, escape
+from tensorbandits.report.evidence import RULE, amount, below, how_section, paired, show_ratio, student
+from tensorbandits.report.page import Claims, Part, Picture, Section, Table, Text, escape
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.plots import band_words, plot_panels, regret_panels
@@ -210,18 +210,9 @@ def how(playing: Mapping[str, PolicyRecipe], comparison: Comparison, seed: int, 
     """How a study was run."""
     runs = [len(comparison.select(name)) for name in playing]
     count = f"{min(runs)}" if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-    return Section(
-        "How this was run",
-        [
-            *([Code(command)] if command else []),
-            Text(how_it_was_run(seed, wall)),
-            Table(
-                ["policy", "settings"],
-                [[escape(name), escape(recipe, 200)] for name, recipe in playing.items()],
-                f"{comparison.horizon:,} rounds, {count} replications",
-            ),
-        ],
-    )
+    rows = [[escape(name), escape(recipe, 200)] for name, recipe in playing.items()]
+    caption = f"{comparison.horizon:,} rounds, {count} replications"
+    return how_section(seed, wall, command, Table(["policy", "settings"], rows, caption))
 
 
 def _figure(facts: Profile, path: Path) -> None:

@@ -14,8 +14,7 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
-
-Floats = NDArray[np.float64]
+from tensorbandits.tensor.tucker import Floats
 
 SHAPE: Cell = (3, 4, 2)  # where any shape will do
 

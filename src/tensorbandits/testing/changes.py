@@ -11,10 +11,10 @@ import numpy as np
 
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
+from tensorbandits.tensor.tucker import Floats
 from tensorbandits.testing.case import (
     SHAPE,
     Case,
-    Floats,
     Skipped,
     all_cells,
     ledger_of,

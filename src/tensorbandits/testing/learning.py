@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.testing.case import Case, Floats, Skipped, play
+from tensorbandits.tensor.tucker import Floats
+from tensorbandits.testing.case import Case, Skipped, play
 
 _EASY = 3.0 * np.multiply.outer([0.2, 1.0, -0.5, 0.1], [0.3, 1.2, -1.0])
 _SMALL = np.array([[0.0, 1.0], [0.5, 3.0]])

@@ -12,11 +12,10 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.allowed import Allowed
-from tensorbandits.tensor.tucker import Tucker
+from tensorbandits.tensor.tucker import Floats, Tucker
 from tensorbandits.testing.case import (
     SHAPE,
     Case,
-    Floats,
     Skipped,
     all_cells,
     play,
