@@ -438,8 +438,15 @@ class Space:
         """
         if not is_sequence(context):
             raise TypeError(f"context is {context!r}; give a list of modes, of {list(self._names)}")
-        positions = [self.position(mode) if isinstance(mode, str) else mode for mode in context]
-        return check_context(positions, self.shape)
+        found = []
+        for mode in context:
+            try:
+                found.append(self.position(mode) if isinstance(mode, str) else mode)
+            except ValueError as error:
+                raise ValueError(f"context names the mode {mode!r}, but {error}") from None
+        if any(found.count(mode) > 1 for mode in found):
+            raise ValueError(f"context is {list(context)}, which names a mode twice; name each once")
+        return check_context(found, self.shape)
 
     def partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label] = _NONE) -> dict[int, int]:
         """Return the levels of some modes, by position of the mode."""
