@@ -9,7 +9,7 @@ from tensorbandits.model.curve import Curve, curve_sizes, divisions, learning_cu
 from tensorbandits.model.effects import Family, check_kind, kind_of, main_effects
 from tensorbandits.model.held_out import Rewards
 from tensorbandits.model.scores import CELLS, EFFECTS, OVERALL, Form, Scores, held_out_scores, structures
-from tensorbandits.sim.steadied import steady
+from tensorbandits.sim.shrinkage import fit_prior
 from tensorbandits.study.relevance import between_levels, relevance
 
 SHAPE = (5, 6, 4)
@@ -119,14 +119,14 @@ def test_the_strength_is_that_of_the_beta_law_which_rates_came_from():
         rates = rng.beta(0.1 * strength, 0.9 * strength, len(cells))
         N = rng.integers(20, 2_000, len(cells))
         Y = rng.binomial(N, rates)
-        found = steady(Ledger.of((20, 15, 4), cells, N, Y, Y), "bernoulli")
-        assert found.strength == pytest.approx(strength, rel=0.3)
-        np.testing.assert_allclose(found.prior, 0.1, atol=0.04)
+        prior, found_strength = fit_prior(Ledger.of((20, 15, 4), cells, N, Y, Y), "bernoulli")
+        assert found_strength == pytest.approx(strength, rel=0.3)
+        np.testing.assert_allclose(prior, 0.1, atol=0.04)
 
 
 def test_cells_that_are_what_main_effects_say_are_drawn_to_them():
-    strong = steady(clicks(effects()[1] - 2.0, 50_000), "bernoulli").strength
-    weak = steady(clicks(effects()[1] - 2.0 + interactions(SHAPE, 1.0), 50_000), "bernoulli").strength
+    strong = fit_prior(clicks(effects()[1] - 2.0, 50_000), "bernoulli")[1]
+    weak = fit_prior(clicks(effects()[1] - 2.0 + interactions(SHAPE, 1.0), 50_000), "bernoulli")[1]
     assert weak < 100 < strong
 
 

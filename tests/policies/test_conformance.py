@@ -11,6 +11,7 @@ import tensorbandits as tb  # noqa: E402
 from tensorbandits import testing  # noqa: E402
 from tensorbandits.policies import registry  # noqa: E402
 from tensorbandits.testing import Case, changes, damage, learning, restrictions, threads  # noqa: E402
+from tensorbandits.testing.suite import checks_of  # noqa: E402
 
 
 def gaussian_oracle(ledger, rng):
@@ -43,7 +44,7 @@ CASES = [
 
 # Those that take seconds over all cases.
 LONG = [
-    *damage.CHECKS,
+    *checks_of(damage),
     changes.check_a_fading_past_follows_a_change,
     learning.check_late_rewards_are_learned,
     learning.check_few_rewards_are_learned,
@@ -99,7 +100,7 @@ def test_two_thousand_states_and_files_are_damaged(monkeypatch):
         real = getattr(tb.Policy, name)
         monkeypatch.setattr(tb.Policy, name, lambda *given, real=real, **more: read.append(1) or real(*given, **more))
     local = type("Local", (tb.VectorizedUCB,), {"__module__": "__main__"})
-    assert testing.run(Case(local), only=damage.CHECKS).ok
+    assert testing.run(Case(local), only=checks_of(damage)).ok
     assert len(CASES) * len(read) >= 2000
 
 

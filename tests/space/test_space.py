@@ -324,8 +324,8 @@ def test_the_count_of_what_is_left_agrees_with_counting_anew():
         for partial in space.forbidden:
             mask[tuple(partial.get(j, slice(None)) for j in range(3))] = False
         assert mask.any(axis=(1, 2)).all()
-        strikes = space._book._strikes
-        assert strikes is None or ((strikes == 0) == mask).all()
+        left = space._book._left
+        assert left is None or (left == mask).all()
     assert len(refusals) > 1
 
 

@@ -19,7 +19,7 @@ from tensorbandits.policies.registry import find, records
 from tensorbandits.sim import PolicyRecipe
 from tensorbandits.study import lineup, study
 from tensorbandits.study.answer import best_mean, earned, log_earned, start_lines
-from tensorbandits.study.hygiene import rare_levels
+from tensorbandits.study.remarks import rare_levels
 
 ELIMINATION, UCB = find("elimination").label, find("ucb").label
 ROUNDS = ["--rounds", "150", "--replications", "2", "--jobs", "1"]

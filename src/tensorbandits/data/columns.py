@@ -43,14 +43,10 @@ class Mode:
         import narwhals as nw
 
         column, kind = nw.col(self.column), schema[self.column]
-        if self.bin == "weekday":
-            return column.dt.weekday()
-        if self.bin == "month":
-            return column.dt.month()
-        if self.bin == "hour":
-            return column.dt.hour()
         if self.hours:
             return column.dt.hour() // self.hours
+        if self.bin:
+            return getattr(column.dt, self.bin)()  # type: ignore[no-any-return]
         if isinstance(kind, nw.Decimal):
             return column.cast(nw.Float64())
         if self.wide:
@@ -96,9 +92,8 @@ def parse_modes(modes: Sequence[str], schema: Schema, least: int = 2) -> tuple[M
         raise ValueError(
             f"modes is {list(modes)}; give at least {least}, as a cell combines the levels of several modes"
         )
-    for name in modes:
-        if list(modes).count(name) > 1:
-            raise ValueError(f"mode {name!r} is given twice; name each mode once")
+    if twice := [name for name in modes if list(modes).count(name) > 1]:
+        raise ValueError(f"mode {twice[0]!r} is given twice; name each mode once")
     return tuple(_parse_mode(name, schema) for name in modes)
 
 

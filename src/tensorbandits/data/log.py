@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base import pieces
-from tensorbandits.base.checks import Cell, check_seed, is_finite
+from tensorbandits.base.checks import Cell, check_probability, check_seed
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.data.source import Groups, Source, make_source
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.held_out import Rewards, summed
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
+from tensorbandits.tensor.tucker import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Missing = Literal["error", "drop"]
 
 _MOST_VALUES = 5_000_000  # distinct rewards, over all cells
@@ -113,13 +112,16 @@ class Log:
                     "to keep; round the rewards to fewer digits before reading the log"
                 )
             cells, (values, counts) = _gather(groups, self._lookups, groups.numbers["reward"], groups.numbers["rows"])
-        result = cells[counts > 0], values[counts > 0], counts[counts > 0].astype(np.int64)
-        if result[2].sum() != self.ledger.rounds:
+        self._check_same(counts.sum())
+        return cells[counts > 0], values[counts > 0], counts[counts > 0].astype(np.int64)
+
+    def _check_same(self, rewards: float) -> None:
+        """Refuse a log that has another number of rewards than when it was read."""
+        if rewards != self.ledger.rounds:
             raise RuntimeError(
-                f"the log now has {result[2].sum():,} rewards, but had {self.ledger.rounds:,.0f} when it was read; "
+                f"the log now has {rewards:,.0f} rewards, but had {self.ledger.rounds:,.0f} when it was read; "
                 "read it again with from_log"
             )
-        return result
 
     def split(self, fraction: float = 0.5, seed: int | np.random.SeedSequence | None = 0) -> tuple[Ledger, Ledger]:
         """Split the rewards at random into two ledgers, the first with that fraction of them.
@@ -133,10 +135,8 @@ class Log:
         >>> len(train), train + held_out == log.ledger
         (2, True)
         """
-        if isinstance(fraction, bool) or not is_finite(fraction) or not 0 < fraction < 1:
-            raise ValueError(f"fraction is {fraction!r}; give a number above 0 and below 1")
-        total = int(self.values()[2].sum())
-        size = round(fraction * total)
+        share, total = check_probability(fraction, "fraction"), int(self.values()[2].sum())
+        size = round(share * total)
         if size in (0, total):
             raise ValueError(
                 f"fraction is {fraction} of {total} rewards, so that one part is empty; give another fraction"
@@ -166,11 +166,7 @@ class Log:
         groups = self._source.rows()
         cells, rewards = _placed(groups, self._lookups), groups.numbers["reward"]
         use = (cells >= 0).all(axis=1) & ~np.isnan(rewards)
-        if use.sum() != self.ledger.rounds:
-            raise RuntimeError(
-                f"the log now has {use.sum():,} rewards, but had {self.ledger.rounds:,.0f} when it was read; "
-                "read it again with from_log"
-            )
+        self._check_same(use.sum())
         chances = groups.numbers.get("propensity")
         return cells[use], rewards[use], None if chances is None else chances[use]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_count
 from tensorbandits.base.frames import to_frame
@@ -16,9 +15,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import Curve, curve_sizes, learning_curve
 from tensorbandits.model.effects import Kind, kind_of
 from tensorbandits.model.scores import Form, structures
-from tensorbandits.tensor.tucker import unfold
-
-Floats = NDArray[np.float64]
+from tensorbandits.tensor.tucker import Floats, unfold
 
 REWARDS = 10_000  # that a bandit is taken to have, unless one says otherwise
 _MOST_CELLS = 10**6

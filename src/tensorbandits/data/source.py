@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from tensorbandits.base import pieces
 from tensorbandits.base.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
+from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
     import narwhals as nw
 
     Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
-Floats = NDArray[np.float64]
 
 _ROW = "tensorbandits_row"
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"

@@ -9,13 +9,13 @@ import numpy as np
 
 from tensorbandits.base.checks import check_count, check_probability
 from tensorbandits.data.log import Log
+from tensorbandits.evaluate.diagnostics import log_warnings, policy_warnings
 from tensorbandits.evaluate.estimators import doubly_robust, ips, snips
-from tensorbandits.evaluate.learners import Piece, along, replay, start
+from tensorbandits.evaluate.learners import along, replay, start
 from tensorbandits.evaluate.model import RewardModel
 from tensorbandits.evaluate.result import Difference, Estimate, Evaluation
 from tensorbandits.evaluate.rows import Logged, Rows
-from tensorbandits.evaluate.targets import LOGGED, Chances, named, space_of
-from tensorbandits.evaluate.wariness import of_policy, of_rows
+from tensorbandits.evaluate.targets import LOGGED, Choices, named, space_of
 from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.space import Space
@@ -71,23 +71,21 @@ def evaluate(
     share = check_probability(level, "level")
     rows = Rows.of(log, context, space_of(policies) if space is None else space, logged)
     targets = named(policies, rows)
-    kind, sources = (
-        kind_of(log.ledger),
-        np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2 * len(targets) + 1),
-    )
+    kind = kind_of(log.ledger)
+    sources = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2 * len(targets) + 1)
     learners = {
         name: start(target, rows, kind, source)  # before any work, so that a mistake is known at once
         for (name, target), source in zip(targets.items(), sources, strict=False)
         if isinstance(target, PolicyRecipe)
     }
     pieces = {
-        name: along(learners[name], rows) if name in learners else [_whole(target, rows)]
+        name: along(learners[name], rows) if name in learners else [Choices.of(target, rows, np.arange(len(rows)))]
         for name, target in targets.items()
     }
-    cells = [rows.cells, *(piece.chances.cells for parts in pieces.values() for piece in parts)]
+    cells = [rows.cells, *(piece.cells for parts in pieces.values() for piece in parts)]
     model = RewardModel.of(rows, np.concatenate(cells), kind, sources[-1], folds=rows.propensities is not None)
     estimates = [Estimate.of(LOGGED, "mean", rows.rewards, np.ones(len(rows)), share)]
-    warnings = of_rows(rows)
+    warnings = log_warnings(rows)
     for (name, target), source in zip(targets.items(), sources[len(targets) :], strict=False):
         found = _estimates(name, pieces[name], rows, model, share)
         if name in learners and rows.propensities is not None:
@@ -95,45 +93,40 @@ def evaluate(
             accepted = replay(start(target, rows, kind, own), rows, np.random.default_rng(coins))
             found.append(Estimate.of(name, "replay", snips(accepted, rows.rewards), accepted, share))
         estimates += found
-        warnings += of_policy(name, found, pieces[name], rows)
+        warnings += policy_warnings(name, found, pieces[name], rows)
     return Evaluation(tuple(estimates), tuple(warnings), len(rows), share, log.reward)
 
 
-def _whole(law: Any, rows: Rows) -> Piece:
-    """Return all rows beside what a law says in every context."""
-    return Piece(np.arange(len(rows)), Chances.of(law, rows, np.arange(len(rows.contexts))))
-
-
-def _estimates(name: str, pieces: Sequence[Piece], rows: Rows, model: RewardModel, level: float) -> list[Estimate]:
+def _estimates(name: str, pieces: Sequence[Choices], rows: Rows, model: RewardModel, level: float) -> list[Estimate]:
     """Return the estimates of a policy by each method that can be had."""
     direct, draws = _direct(pieces, rows, model)
     ones = np.ones(len(rows))
     found = [Estimate.of(name, "direct", direct, ones, level, draws)]
     if rows.propensities is None:
         return found
-    weights = np.concatenate([piece.chances.at(rows, piece.rows) for piece in pieces]) / rows.propensities
+    weights = np.concatenate([piece.at(rows) for piece in pieces]) / rows.propensities
     expected = model.held_out[model.fold, model.places(rows, rows.cells)]
     robust = doubly_robust(weights, rows.rewards, expected, _held_out(pieces, rows, model))
     by_method = {"IPS": ips(weights, rows.rewards), "SNIPS": snips(weights, rows.rewards), "DR": robust}
     return [*(Estimate.of(name, method, part, weights, level) for method, part in by_method.items()), *found]
 
 
-def _direct(pieces: Sequence[Piece], rows: Rows, model: RewardModel) -> tuple[Floats, Floats]:
+def _direct(pieces: Sequence[Choices], rows: Rows, model: RewardModel) -> tuple[Floats, Floats]:
     """Return what the model given all rows expects of a policy: in each row's context (n,), and in each draw (m,)."""
     values, draws = np.empty(len(rows)), np.zeros(len(model.draws))
     for piece in pieces:
-        places, contexts = model.places(rows, piece.chances.cells), rows.context_of[piece.rows]
-        values[piece.rows] = piece.chances.expected(model.draws.mean(axis=0)[places], rows)[contexts]
-        often = np.bincount(contexts, minlength=len(rows.contexts))[piece.chances.owners]
-        draws += model.draws[:, places] @ (often * piece.chances.chances)
+        places = model.places(rows, piece.cells)
+        by_context = piece.expected(model.draws.mean(axis=0)[places], rows)
+        values[piece.rows] = by_context[rows.context_of[piece.rows]]
+        draws += model.draws[:, places] @ piece.counts(rows)
     return values, draws / len(rows)
 
 
-def _held_out(pieces: Sequence[Piece], rows: Rows, model: RewardModel) -> Floats:
+def _held_out(pieces: Sequence[Choices], rows: Rows, model: RewardModel) -> Floats:
     """Return what a model that has not seen the row expects of a policy in its context, (n,)."""
     values = np.empty(len(rows))
     for piece in pieces:
-        places = model.places(rows, piece.chances.cells)
-        by_fold = np.array([piece.chances.expected(means[places], rows) for means in model.held_out])
+        places = model.places(rows, piece.cells)
+        by_fold = np.array([piece.expected(means[places], rows) for means in model.held_out])
         values[piece.rows] = by_fold[model.fold[piece.rows], rows.context_of[piece.rows]]
     return values

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tensorbandits.evaluate.rows import Rows
-from tensorbandits.evaluate.targets import Chances, law_of
+from tensorbandits.evaluate.targets import Choices, law_of
 from tensorbandits.model.effects import Kind
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.recipes import PolicyRecipe
-from tensorbandits.tensor.tucker import Floats, Ints
+from tensorbandits.tensor.tucker import Floats
 
 _STEPS = 16  # times that a learner is brought up to date with the log
-
-
-class Piece(NamedTuple):
-    """Rows, by their positions, and what a policy would have done in their contexts."""
-
-    rows: Ints
-    chances: Chances
 
 
 def start(recipe: PolicyRecipe, rows: Rows, kind: Kind, seed: np.random.SeedSequence) -> Policy:
@@ -35,7 +28,7 @@ def start(recipe: PolicyRecipe, rows: Rows, kind: Kind, seed: np.random.SeedSequ
     return policy
 
 
-def along(policy: Policy, rows: Rows) -> list[Piece]:
+def along(policy: Policy, rows: Rows) -> list[Choices]:
     """Return what a policy would have done after it was told all earlier rows, in steps that grow longer.
 
     It learns from all of the log's decisions, not only from those that it would have made itself.
@@ -44,8 +37,7 @@ def along(policy: Policy, rows: Rows) -> list[Piece]:
     pieces, begin = [], 0
     for end in ends.tolist():
         here = np.arange(begin, end)
-        contexts = np.unique(rows.context_of[here])
-        pieces.append(Piece(here, Chances.of(law_of(policy, rows), rows, contexts)))
+        pieces.append(Choices.of(law_of(policy, rows), rows, here))
         policy.tell_many(rows.cells[here], rows.rewards[here])
         policy.learn()
         begin = end

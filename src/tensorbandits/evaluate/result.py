@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,7 +161,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         lines = [f"Evaluation of {self.rows:,} rows, {self.level:.0%} intervals:"]
-        lines += [_line([self.of(policy) for policy in self.policies], k) for k in range(len(self.policies))]
+        width = max(map(len, self.policies))
+        lines += [_line(self.of(policy), width) for policy in self.policies]
         return "\n".join([*lines, *(f"warning: {words}" for words in self.warnings)])
 
     def _known(self, policy: str) -> str:
@@ -179,8 +179,6 @@ def _gap(ours: Floats | None, theirs: Floats | None) -> float:
     return float(np.var(ours if theirs is None else ours - theirs, ddof=1))
 
 
-def _line(estimates: Sequence[Estimate], k: int) -> str:
-    width = max(len(estimate.policy) for estimate in estimates)
-    one = estimates[k]
+def _line(one: Estimate, width: int) -> str:
     bounds = "no interval" if math.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
     return f"  {one.policy:<{width}}  {one.value:.4g} ({bounds}) by {one.method}"

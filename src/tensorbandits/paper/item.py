@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorbandits.policies.registry import find
-from tensorbandits.report.page import Section
+from tensorbandits.report.page import Picture, Section
 from tensorbandits.sim.compare import Comparison
-from tensorbandits.sim.jobs import EnvironmentFactory, Floats
+from tensorbandits.sim.jobs import EnvironmentFactory
+from tensorbandits.sim.plots import Panel, band_words, plot_panels
 from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.tensor.tucker import Floats
 
 # The policies by the names that figures and tables give them. Without more words: the paper's values.
 THOMPSON = f"{find('thompson').label} (ours)"
@@ -20,6 +22,8 @@ ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR = (
 )
 OURS = ", our defaults"
 TUNED = f"{ESTR}, radius tuned in hindsight"
+
+SHOWN = [THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR, TUNED]  # where all play
 
 # How each is drawn, in every figure: numbers of a colour and of a line style. Our defaults are solid lines.
 LOOKS = {name: (i, i) for i, name in enumerate((THOMPSON, ENSEMBLE, ELIMINATION, EPOCH_GREEDY, UCB, ESTR))}
@@ -72,6 +76,22 @@ class Item:
     analyse: Callable[[Results], Section]
 
 
+def picture(
+    name: str,
+    rows: Sequence[Sequence[Panel]],
+    title: str,
+    caption: str = "",
+    *,
+    looks: Mapping[str, tuple[int, int]] | None = LOOKS,
+) -> Picture:
+    """Return a figure with a grid of panels; without a caption it is one of mean cumulative regret.
+
+    Policies that have no look of their own are named by a legend in each panel.
+    """
+    words = caption or f"Mean cumulative regret {band_words(*(panel.comparison for row in rows for panel in row))}."
+    return Picture(name, lambda path: plot_panels(rows, path, title, looks=looks, separate=looks is None), words)
+
+
 def tuned(multiplier: float) -> str:
     """The name of ESTR with a multiplier of its squared radius.
 
@@ -81,10 +101,10 @@ def tuned(multiplier: float) -> str:
     return f"{ESTR}, radius x {multiplier:g}"
 
 
-def lineup(rank: int) -> dict[str, PolicyRecipe]:
+def all_policies(rank: int) -> dict[str, PolicyRecipe]:
     """Return every policy, with the paper's values and with ours, told the rank.
 
-    >>> list(lineup(2))[:2]
+    >>> list(all_policies(2))[:2]
     ['Thompson sampling (ours)', 'ensemble sampling']
     """
     known = {"rank": rank}
@@ -105,7 +125,7 @@ def lineup(rank: int) -> dict[str, PolicyRecipe]:
 def choose(policies: Mapping[str, PolicyRecipe], *names: str) -> dict[str, PolicyRecipe]:
     """Return some of the policies.
 
-    >>> list(choose(lineup(2), UCB))
+    >>> list(choose(all_policies(2), UCB))
     ['vectorized UCB']
     """
     return {name: policies[name] for name in names}

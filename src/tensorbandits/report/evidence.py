@@ -19,13 +19,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbandits.report.page import Claim, Table, Verdict, escape
-from tensorbandits.sim.compare import Comparison
+from tensorbandits.report.page import Claim, Code, Section, Table, Text, Verdict, escape
+from tensorbandits.sim.compare import Comparison, half_width
 from tensorbandits.sim.plan import software
-
-Floats = NDArray[np.float64]
+from tensorbandits.tensor.tucker import Floats
 
 LEVEL = 0.05  # of a test
 FEW = 10  # replications below which what has no interval is not judged
@@ -88,11 +86,7 @@ def student(values: Floats) -> tuple[float, float]:
     >>> [round(part, 2) for part in student(np.array([1.0, 2.0, 3.0]))]
     [2.0, 2.48]
     """
-    if len(values) < 2:
-        return float(values.mean()), math.nan
-    from scipy import stats
-
-    return float(values.mean()), float(stats.t.ppf(1 - LEVEL / 2, len(values) - 1) * stats.sem(values))
+    return float(values.mean()), float(half_width(values))
 
 
 def judge(pairs: Sequence[Pair], most: float = 1.0) -> Verdict:
@@ -140,8 +134,7 @@ def below(
         lines.append(f"{escape(environment)}: {escape(low)} {amount(float(mine.mean()))} against {beside}")
     verdict = judge(pairs, most)
     after = f" after {at:,} rounds" if at else ""
-    reason = why if verdict == "does not hold here" else ""
-    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs, most), reason)
+    return Claim(words, source, verdict, "; ".join(lines) + after, show_test(pairs, most), why)
 
 
 def amount(value: float) -> str:
@@ -193,6 +186,12 @@ def regret_table(comparison: Comparison, baseline: str, environment: str, names:
     header = ["policy", "mean", "standard error", "median", "worst", f"ratio to {escape(baseline)}"]
     count = rows[0].replications
     return Table(header, lines, f"{escape(environment)}: regret after {horizon:,} rounds, {count} replications")
+
+
+def how_section(seed: int, seconds: float, command: str, *tables: Table) -> Section:
+    """The section of a report that says how it came about: the command, if known, seeds and versions, and settings."""
+    asked = [Code(command)] if command else []
+    return Section("How this was run", [*asked, Text(how_it_was_run(seed, seconds)), *tables])
 
 
 def how_it_was_run(seed: int, seconds: float) -> str:

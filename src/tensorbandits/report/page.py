@@ -134,7 +134,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, what was measured of it, and whether it holds here; why, in a sentence, when it does not.
+    """A claim, what was measured of it, and whether it holds here; why, in a sentence, is kept only if it does not.
 
     >>> Claim("a is below b", "Section 5", "holds", "1 against 2", "t = 9").verdict
     'holds'
@@ -146,6 +146,10 @@ class Claim:
     measured: str
     test: str = ""
     why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict != "does not hold here":
+            object.__setattr__(self, "why", "")
 
 
 @dataclass(frozen=True)

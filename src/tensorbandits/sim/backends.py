@@ -1,7 +1,7 @@
 """Where jobs run: in processes of this machine, or on the workers of a Dask or Ray cluster.
 
-joblib does the work everywhere. Each back end here says how to reach the workers, hands joblib's own back end over, and
-puts away what it started.
+joblib does the work everywhere. Each back end here reaches the workers, says how joblib is to use them, and puts away
+what it started.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tensorbandits.sim.plan import software
 from tensorbandits.sim.sources import source_digest
 from tensorbandits.sim.where import Where
 
+Settings = dict[str, Any]  # of joblib's Parallel
+
 _HERE = Where()
 _PATIENCE = 20  # seconds to wait for a cluster to answer
 
@@ -39,10 +41,11 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
     waiting = list(jobs)
     if not waiting:
         return
-    from joblib import delayed
+    from joblib import Parallel, delayed
 
     local = where.backend == "local"
-    with _BACKENDS[where.backend](where, len(waiting)) as parallel:
+    with _BACKENDS[where.backend](where, len(waiting)) as settings:
+        parallel = Parallel(**settings, batch_size=1, return_as="generator_unordered")
         calls = (
             (delayed(_run_near)(job, os.getpid(), source_digest()) for job in waiting)
             if local
@@ -145,20 +148,16 @@ def _close(runs: Any) -> None:
 
 
 @contextmanager
-def _local(where: Where, count: int) -> Iterator[Any]:
-    from joblib import Parallel
-
-    yield Parallel(n_jobs=where.n_jobs or 1, backend="loky", batch_size=1, return_as="generator_unordered")
+def _local(where: Where, count: int) -> Iterator[Settings]:
+    yield {"n_jobs": where.n_jobs or 1, "backend": "loky"}
 
 
 # Dask
 
 
 @contextmanager
-def _dask(where: Where, count: int) -> Iterator[Any]:
+def _dask(where: Where, count: int) -> Iterator[Settings]:
     check_installed("the backend 'dask'", "dask", "distributed", extra="dask")
-    from joblib import Parallel
-
     with _dask_client(where) as client:
         if not client.ncores():
             try:
@@ -171,14 +170,8 @@ def _dask(where: Where, count: int) -> Iterator[Any]:
         cores = sum(client.ncores().values())
         # Dask itself decides where jobs run. A limit below its cores is kept by handing over no more than that.
         limit = min(where.most or cores, cores)
-        backend = _dask_backend()(client=client)
-        yield Parallel(
-            n_jobs=cores,
-            backend=backend,
-            batch_size=1,
-            pre_dispatch=limit if limit < cores else 2 * cores,
-            return_as="generator_unordered",
-        )
+        handed_over = limit if limit < cores else 2 * cores
+        yield {"n_jobs": cores, "backend": _dask_backend()(client=client), "pre_dispatch": handed_over}
 
 
 @contextmanager
@@ -251,22 +244,17 @@ def _dask_backend() -> Callable[..., Any]:
 
 
 @contextmanager
-def _ray(where: Where, count: int) -> Iterator[Any]:
+def _ray(where: Where, count: int) -> Iterator[Settings]:
     check_installed("the backend 'ray'", "ray", extra="ray")
     import joblib.pool
-    from joblib import Parallel
 
     with _ray_connection(where) as ray:
         cores = int(ray.cluster_resources().get("CPU", 0))
         limit = max(1, min(where.most or cores, cores))
         before = joblib.pool.PicklingPool.__bases__  # which Ray's back end replaces, for whoever comes next too
         try:
-            yield Parallel(
-                n_jobs=min(limit, max(2, count)),
-                backend=_ray_backend()(ray_remote_args={"num_cpus": 1}),
-                batch_size=1,
-                return_as="generator_unordered",
-            )
+            backend = _ray_backend()(ray_remote_args={"num_cpus": 1})
+            yield {"n_jobs": min(limit, max(2, count)), "backend": backend}
         finally:
             joblib.pool.PicklingPool.__bases__ = before
 
@@ -311,7 +299,7 @@ def _ray_backend() -> Callable[..., Any]:
     return Backend
 
 
-_BACKENDS: dict[str, Callable[[Where, int], AbstractContextManager[Any]]] = {
+_BACKENDS: dict[str, Callable[[Where, int], AbstractContextManager[Settings]]] = {
     "local": _local,
     "dask": _dask,
     "ray": _ray,

@@ -16,11 +16,12 @@ from tensorbandits.base.checks import check_count
 from tensorbandits.base.frames import to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
-from tensorbandits.sim.jobs import EnvironmentFactory, Floats, Ints, Job, PolicyFactory, Run, run_job
+from tensorbandits.sim.jobs import EnvironmentFactory, Job, PolicyFactory, Run, run_job
 from tensorbandits.sim.progress import reporting
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.sim.results import ResultsFolder, read_runs
 from tensorbandits.sim.where import Where
+from tensorbandits.tensor.tucker import Floats, Ints
 
 __all__ = [
     "Comparison",
@@ -87,9 +88,8 @@ class Comparison:
         return cls(tuple(runs), kept=len(runs))
 
     def __repr__(self) -> str:
-        longest = max((int(run.rounds[-1]) for run in self.runs), default=0)
         return (
-            f"Comparison({len(self.runs)} runs of at most {longest:,} rounds: "
+            f"Comparison({len(self.runs)} runs of at most {self.horizon:,} rounds: "
             f"policies {_listed(self.policies)}; environments {_listed(self.environments)})"
         )
 
@@ -111,6 +111,11 @@ class Comparison:
                 "regret": [float(run.regret[at]) for run, at in points],
             }
         )
+
+    @cached_property
+    def horizon(self) -> int:
+        """The rounds of the longest run."""
+        return max((int(run.rounds[-1]) for run in self.runs), default=0)
 
     @cached_property
     def environments(self) -> list[str]:
@@ -165,7 +170,7 @@ class Comparison:
         """
         runs = self.select(policy, environment)
         regret = np.array([run.regret for run in runs])
-        return runs[0].rounds, regret.mean(axis=0), _half_width(regret)
+        return runs[0].rounds, regret.mean(axis=0), half_width(regret)
 
     def at(self, policy: str, environment: str | None = None, rounds: int | None = None) -> Floats:
         """Return the cumulative regret of each replication after some rounds, or at the end, shape (replications,).
@@ -199,7 +204,7 @@ class Comparison:
         edges = np.unique(np.abs(rounds[:, None] - wanted).argmin(axis=0))
         rates = np.diff(np.array([run.regret[edges] for run in runs]), axis=1) / np.diff(rounds[edges])
         middle = np.sqrt(rounds[edges[:-1]] * rounds[edges[1:]].astype(np.float64))
-        return middle, rates.mean(axis=0), _half_width(rates)
+        return middle, rates.mean(axis=0), half_width(rates)
 
 
 def compare(
@@ -255,8 +260,7 @@ def compare(
         for name in makers
     ]
     results = None if folder is None else ResultsFolder(folder, jobs)
-    runs = [] if results is None else results.kept()
-    missing = jobs if results is None else results.missing()
+    runs, missing = ([], jobs) if results is None else (results.kept(), results.missing())
     with reporting(progress, len(jobs), rounds) as report:
         for run in runs:
             report(run)
@@ -326,8 +330,12 @@ def _ratio(value: float, reference: float) -> float:
     return value / reference if reference else np.nan
 
 
-def _half_width(values: Floats) -> Floats:
-    """Half of the width of Student's 95 % confidence interval of the mean over the first axis."""
+def half_width(values: Floats) -> Floats:
+    """Return half of the width of Student's 95 % confidence interval of the mean over the first axis; NaN for one.
+
+    >>> round(float(half_width(np.array([1.0, 2.0, 3.0]))), 2)
+    2.48
+    """
     from scipy.special import stdtrit
 
     quantile = float(stdtrit(len(values) - 1, 0.975)) if len(values) > 1 else np.nan

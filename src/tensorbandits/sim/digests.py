@@ -62,15 +62,15 @@ def _pieces(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
         yield f"array {value.dtype.descr} {value.shape} ".encode()
         yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, (list, tuple)):
-        yield f"{_name(type(value))} {len(value)} ".encode()
+        yield f"{qualified_name(type(value))} {len(value)} ".encode()
         for item in value:
             yield from _pieces(item, inside)
     elif isinstance(value, (Mapping, set, frozenset)):
         items = value.items() if isinstance(value, Mapping) else value
-        yield f"{_name(type(value))} {len(value)} ".encode()
+        yield f"{qualified_name(type(value))} {len(value)} ".encode()
         yield from sorted(b"".join(_pieces(item, inside)) for item in items)
     else:
-        yield f"{_name(type(value))} ".encode()
+        yield f"{qualified_name(type(value))} ".encode()
         yield from _pieces(_parts(value), inside)
 
 
@@ -79,7 +79,7 @@ def _parts(value: Any) -> Any:
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
         place = list(value.__code__.co_positions())  # tells one lambda of a file from the next
-        return [_name(value), *_code(value.__module__), place, value.__defaults__, value.__kwdefaults__, cells]
+        return [qualified_name(value), *_code(value.__module__), place, value.__defaults__, value.__kwdefaults__, cells]
     if isinstance(value, type):
         return _parts_of_class(value)
     if isinstance(value, types.ModuleType):
@@ -99,10 +99,10 @@ def _parts_of_class(kind: type) -> Any:
     """The name and the code of a class; for one of yours also its bases, and what was given to it as it was made."""
     code = _code(kind.__module__)
     if own_file(kind.__module__) is None or kind.__module__.partition(".")[0] == PACKAGE:
-        return [_name(kind), *code]
+        return [qualified_name(kind), *code]
     body = {name: part for name, part in vars(kind).items() if isinstance(part, _CODE) or not name.startswith("__")}
     own = {name: part for name, part in body.items() if isinstance(part, (*_CODE, *_PLAIN))}
-    return [_name(kind), *code, own, kind.__bases__]
+    return [qualified_name(kind), *code, own, kind.__bases__]
 
 
 def _code(module: str) -> list[str]:
@@ -120,15 +120,20 @@ def _code(module: str) -> list[str]:
 def _taken_apart(value: Any) -> Any:
     """What pickle would take a value apart into, or refuse to."""
     if isinstance(value, Iterator):
-        raise TypeError(f"{_name(type(value))} is used up by walking it")
+        raise TypeError(f"{qualified_name(type(value))} is used up by walking it")
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return reduced
     make, arguments, *rest = reduced
-    return [_name(make), arguments, *(list(part) if isinstance(part, Iterator) else part for part in rest)]
+    return [qualified_name(make), arguments, *(list(part) if isinstance(part, Iterator) else part for part in rest)]
 
 
-def _name(thing: Any) -> str:
+def qualified_name(thing: Any) -> str:
+    """Return the name of a class or function, with its module.
+
+    >>> qualified_name(Mapping)
+    'collections.abc.Mapping'
+    """
     return f"{thing.__module__}.{thing.__qualname__}"
 
 

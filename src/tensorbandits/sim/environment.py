@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensorbandits.base.checks import (
     Cell,
@@ -21,9 +21,8 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.tensor.allowed import Allowed, Levels
-from tensorbandits.tensor.tucker import Tucker, best_cell, values_at
+from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
-Floats = NDArray[np.float64]
 Family = Literal["gaussian", "bernoulli", "poisson"]
 
 _ROUNDING = 1e-9  # how far a mean may lie outside its range by the rounding of a Tucker's products

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.loop import simulate
 from tensorbandits.sim.recipes import PolicyRecipe
+from tensorbandits.tensor.tucker import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 PolicyFactory = Callable[[np.random.SeedSequence], Policy]
 EnvironmentFactory = Callable[[int], TensorEnvironment]
 

@@ -1,7 +1,7 @@
 """Worlds made of a log: each reward that they pay is a real one, and most are of that cell, as often as it occurred.
 
 A cell with few rewards is mostly luck, and the best cell of a log as it is would be the luckiest. So cells are
-steadied: by default by empirical Bayes (:mod:`tensorbandits.sim.steadied`), toward what main effects say of them.
+steadied: by default by empirical Bayes (:mod:`tensorbandits.sim.shrinkage`), toward what main effects say of them.
 
 A *world* makes environments, one for each seed; an *environment* is what a policy plays in. A log is read by
 :mod:`tensorbandits.data`, which knows nothing of both: the arrow goes from here to there.
@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbandits.base.checks import Cell, check_cell, check_context, check_count, is_finite, is_sequence
+from tensorbandits.base.checks import Cell, check_cell, check_count, is_finite
 from tensorbandits.data.log import Log
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.environment import TensorEnvironment
-from tensorbandits.sim.steadied import steady
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tensorbandits.sim.shrinkage import fit_prior
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _MOST_CELLS = 10**8
 _HALVINGS = 50
@@ -146,13 +143,7 @@ class World:
         """
         if not isinstance(log, Log):
             raise TypeError(f"the log is a {type(log).__name__}; give one that from_log has read")
-        if not is_sequence(context):
-            raise TypeError(f"context is {context!r}; give a list of modes, of {list(log.modes)}")
-        found = [_position(mode, log) for mode in context]
-        if len(set(found)) < len(found):
-            raise ValueError(f"context is {list(context)}, which names a mode twice; name each once")
-        positions = check_context(found, log.shape)
-        least = check_count(min_count, "min_count")
+        positions, least = log.space.positions(context), check_count(min_count, "min_count")
         prior = None if shrinkage is None else _check_shrinkage(shrinkage)
         return cls(**_arrays(log.ledger, *log.values(), positions, least, prior, standardise))
 
@@ -196,14 +187,6 @@ class LogEnvironment(TensorEnvironment):
         return float(world.values[world.cumulative.searchsorted(rank, side="right")])
 
 
-def _position(mode: Any, log: Log) -> int:
-    if not isinstance(mode, str):
-        return mode  # type: ignore[no-any-return]  # checked with the others by check_context
-    if mode not in log.modes:
-        raise ValueError(f"context names the mode {mode!r}; the modes are {list(log.modes)}: name some of them")
-    return log.modes.index(mode)
-
-
 def _arrays(
     ledger: Ledger,
     cells: Ints,
@@ -237,7 +220,7 @@ def _arrays(
     centre, scale = (overall, spread or 1.0) if standardise else (0.0, 1.0)
     prior, pool = np.full(size, overall), None  # the means of what is mixed in, and what it is drawn from
     if shrinkage is None:
-        expected, shrinkage = steady(ledger, kind_of(ledger))
+        expected, shrinkage = fit_prior(ledger, kind_of(ledger))
         pool = Pool.of(values, counts, expected)
         prior = pool.means().ravel()
         pool = pool._replace(values=(pool.values - centre) / scale)

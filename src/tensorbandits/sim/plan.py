@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.policies.base import Policy
-from tensorbandits.sim.digests import digest, policy_digest
+from tensorbandits.sim.digests import digest, policy_digest, qualified_name
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.jobs import Job, named
 from tensorbandits.sim.recipes import PaperWorld
@@ -87,10 +87,10 @@ class Plan:
         libraries = {name: version for name, version in software().items() if name != "python"}
         known_by = digest([_FORMAT, source_digest(), libraries, job.environment, job.policy, *start])
         words = re.sub(r"[^A-Za-z0-9.=]+", "-", f"{job.environment}-{job.policy}").strip("-")[:60]
-        name = f"{words}-{known_by[:16]}"
+        name, kind = f"{words}-{known_by[:16]}", qualified_name(type(policy))
         self.settings[name] = {
             "environment": {"name": job.environment} | describe_environment(world, job.make_environment),
-            "policy": {"name": job.policy, "class": _name(type(policy)), "arguments": describe(state["arguments"])},
+            "policy": {"name": job.policy, "class": kind, "arguments": describe(state["arguments"])},
             "horizon": job.horizon,
             "seed": job.seed,
             "source": source_digest(),
@@ -137,14 +137,14 @@ def describe_environment(world: TensorEnvironment, make: Any) -> dict[str, Any]:
     'paper:p=2'
     """
     return {
-        "class": _name(type(world)),
+        "class": qualified_name(type(world)),
         "shape": list(world.shape),
         "noise": world.noise,
         "family": world.family,
         "context": list(world.context_modes),
         "made_by": str(make)
         if isinstance(make, PaperWorld)
-        else _name(make if hasattr(make, "__name__") else type(make)),
+        else qualified_name(make if hasattr(make, "__name__") else type(make)),
     }
 
 
@@ -154,21 +154,17 @@ def describe(value: Any) -> Any:
     >>> describe({"rank": (2, 2), "weights": np.zeros((5, 9)), "oracle": describe})
     {'rank': [2, 2], 'weights': 'array of shape (5, 9)', 'oracle': 'tensorbandits.sim.plan.describe'}
     """
+    if isinstance(value, np.generic):
+        return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
-        return value if not isinstance(value, np.generic) else value.item()
+        return value
     if isinstance(value, np.ndarray):
         return value.tolist() if value.size <= _SHOWN else f"array of shape {value.shape}"
     if isinstance(value, Mapping):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [describe(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return _name(value if hasattr(value, "__qualname__") else type(value))
-
-
-def _name(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
+    return qualified_name(value if hasattr(value, "__qualname__") else type(value))
 
 
 def _refusing(make: Any, what: str) -> str:

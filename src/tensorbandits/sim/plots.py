@@ -8,18 +8,17 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.base.drawing import COLOURS, as_written, write
 from tensorbandits.sim.compare import Comparison
+from tensorbandits.tensor.tucker import Floats
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 Quantity = Literal["cumulative", "per round"]
 
 # Line styles serve print in black and white, and tell apart more lines than there are colours.
@@ -65,6 +64,20 @@ class Panel:
             rounds, mean, half = self.comparison.curves(policy, self.environment)
             return rounds.astype(np.float64), mean, half
         return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
+
+
+def regret_panels(
+    comparison: Comparison,
+    environment: str,
+    title: str = "cumulative regret",
+    policies: Sequence[str] | None = None,
+    unit: str = "units of reward",
+) -> list[Panel]:
+    """Two panels of one environment: cumulative regret, and regret per round on logarithmic axes."""
+    return [
+        Panel(comparison, environment, title, policies, unit=unit),
+        Panel(comparison, environment, "regret per round", policies, scale="log", quantity="per round", unit=unit),
+    ]
 
 
 def band_words(*comparisons: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from time import perf_counter
 
 from tensorbandits.base.checks import check_installed
@@ -25,18 +26,10 @@ def reporting(progress: bool | Callable[[Run], None] | None, total: int, horizon
         raise TypeError(f"progress is {progress!r}; give True for a bar, a function of a Run, or None")
     if callable(progress):
         yield progress
-    elif not progress:
-        yield lambda run: None
-    else:
-        done = 0
-        with rounds_bar(total * horizon) as advance:
-
-            def count(run: Run) -> None:
-                nonlocal done
-                done += 1
-                advance(f"{done}/{total} runs", run)
-
-            yield count
+        return
+    done = count(1)
+    with rounds_bar(total * horizon, bool(progress)) as advance:
+        yield lambda run: advance(f"{next(done)}/{total} runs", run)
 
 
 @contextmanager

@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.base.checks import check_installed
-from tensorbandits.sim.jobs import Floats, Ints, Job, Run, one_thread, points
+from tensorbandits.sim.jobs import Job, Run, one_thread, points
 from tensorbandits.sim.plan import Key, Plan, circumstances
+from tensorbandits.tensor.tucker import Floats, Ints
 
-_DIGEST, _CHECKSUM = (
-    b"tensorbandits",
-    b"checksum",
-)  # the keys under which a file holds the digest of its run, and its own
+# The keys under which a file holds the digest of its run, and its own.
+_DIGEST, _CHECKSUM = b"tensorbandits", b"checksum"
 
 
 class ResultsFolder:
@@ -112,15 +111,11 @@ class ResultsFolder:
             aside.unlink(missing_ok=True)
 
     def _listing(self) -> list[dict[str, Any]]:
-        return [
-            {"environment": world, "policy": policy, "replication": i, "file": file, "digest": known_by}
-            for (world, policy, i), (file, known_by) in sorted(self._entries.items(), key=self._order())
-        ]
-
-    def _order(self) -> Any:
-        """The order of the runs of a comparison: by environment, policy and replication, as they were given."""
+        """The runs of the comparison by environment, policy and replication, as they were given."""
         worlds, policies = (list(dict.fromkeys(key[at] for key in self._entries)) for at in (0, 1))
-        return lambda item: (worlds.index(item[0][0]), policies.index(item[0][1]), item[0][2])
+        keys = sorted(self._entries, key=lambda key: (worlds.index(key[0]), policies.index(key[1]), key[2]))
+        names = ("environment", "policy", "replication", "file", "digest")
+        return [dict(zip(names, (*key, *self._entries[key]), strict=True)) for key in keys]
 
 
 def read_runs(folder: str | PathLike[str]) -> list[Run]:

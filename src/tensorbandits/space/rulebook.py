@@ -1,14 +1,14 @@
 """The rules of a space: which combinations may not be chosen, which alone may be, and which levels are retired.
 
-Everything comes down to forbidden partial cells, as policies take them. In spaces that are small enough it is counted
-how many of them strike each cell, so that a rule which would leave a context without any choice is refused when it is
-made, and not found at some ask weeks later.
+Everything comes down to forbidden partial cells, as policies take them. In spaces that are small enough it is noted
+which cells are left, so that a rule which would leave a context without any choice is refused when it is made, and not
+found at some ask weeks later.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from tensorbandits.base.checks import Cell
 
 Partial = dict[int, int]
 
-_COUNTED = 200_000  # cells; of larger spaces nothing is counted
+_NOTED = 200_000  # cells; of larger spaces nothing is noted
 
 
 class Rule(NamedTuple):
@@ -72,7 +72,7 @@ class Rulebook:
         self.context = context
         self.rules: dict[Rule, None] = {}
         self.retired: dict[tuple[int, int], None] = {}
-        self._strikes: NDArray[np.int32] | None = None  # how many partial cells strike each cell
+        self._left: NDArray[np.bool_] | None = None  # which cells may be chosen, if that is noted
 
     def forbidden(self, shape: Cell) -> list[Partial]:
         """Return all that may not be chosen, as partial cells, each once; retired levels of context modes aside."""
@@ -88,10 +88,10 @@ class Rulebook:
             self._strike(rule.partials(shape), shape)
             self.rules[rule] = None
 
-    def remove(self, rule: Rule, shape: Cell) -> None:
+    def remove(self, rule: Rule) -> None:
         """Take back a rule that is there."""
         del self.rules[rule]
-        self._lift(rule.partials(shape), shape)
+        self._left = None
 
     def retire(self, mode: int, level: int, shape: Cell) -> None:
         """Let a level not be chosen any more."""
@@ -100,46 +100,25 @@ class Rulebook:
                 self._strike([{mode: level}], shape)
             self.retired[mode, level] = None
 
-    def restore(self, mode: int, level: int, shape: Cell) -> None:
+    def restore(self, mode: int, level: int) -> None:
         """Let a retired level be chosen again."""
         del self.retired[mode, level]
-        if mode not in self.context:
-            self._lift([{mode: level}], shape)
+        self._left = None
 
     def _strike(self, partials: Iterable[Partial], shape: Cell) -> None:
-        """Count partial cells in, if they leave something to choose in every context; else refuse."""
-        strikes = self._counted(shape)
-        if strikes is None:
+        """Take partial cells out of what is left, if that leaves something to choose in every context; else refuse."""
+        if math.prod(shape) > _NOTED:
             return
-        listed = list(partials)
-        _count(strikes, listed, 1)
-        decided = tuple(j for j in range(len(shape)) if j not in self.context)
-        bare = (strikes > 0).all(axis=decided)
+        if self._left is None or self._left.shape != shape:
+            self._left = _without(np.ones(shape, dtype=bool), self.forbidden(shape))
+        left = _without(self._left.copy(), partials)
+        bare = ~left.any(axis=tuple(j for j in range(len(shape)) if j not in self.context))
         if bare.any():
-            _count(strikes, listed, -1)
-            modes = sorted(self.context)
-            raise Exhausted(dict(zip(modes, np.argwhere(bare)[0].tolist(), strict=True)))
-
-    def _lift(self, partials: Iterable[Partial], shape: Cell) -> None:
-        strikes = self._counted(shape, before=True)
-        if strikes is not None:
-            _count(strikes, partials, -1)
-
-    def _counted(self, shape: Cell, *, before: bool = False) -> NDArray[np.int32] | None:
-        """The strikes of each cell; counted anew where modes have gained levels, unless it is too late for that."""
-        if math.prod(shape) > _COUNTED:
-            self._strikes = None
-        elif self._strikes is None or self._strikes.shape != shape:
-            self._strikes = None
-            if not before:
-                self._strikes = np.zeros(shape, dtype=np.int32)
-                for rule in self.rules:
-                    _count(self._strikes, rule.partials(shape), 1)
-                retired = [{mode: level} for mode, level in self.retired if mode not in self.context]
-                _count(self._strikes, retired, 1)
-        return self._strikes
+            raise Exhausted(dict(zip(sorted(self.context), np.argwhere(bare)[0].tolist(), strict=True)))
+        self._left = left
 
 
-def _count(strikes: NDArray[np.int32], partials: Iterable[Mapping[int, int]], by: int) -> None:
+def _without(left: NDArray[np.bool_], partials: Iterable[Partial]) -> NDArray[np.bool_]:
     for partial in partials:
-        strikes[tuple(partial.get(j, slice(None)) for j in range(strikes.ndim))] += by
+        left[tuple(partial.get(j, slice(None)) for j in range(left.ndim))] = False
+    return left

@@ -61,7 +61,7 @@ class Space:
         for name, labels in modes.items():
             for label in _listed(name, labels):
                 self.add_level(name, label)
-        self._context = self._check_context(context)
+        self._context = self.positions(context)
         self._book = Rulebook(self._context)
 
     @property
@@ -288,7 +288,7 @@ class Space:
             if rule not in self._book.rules or (kind == "forbid") == bool(rule.only):
                 given, known = {kind: self._words(rule)}, list(self.rules)[:_SHOWN]
                 raise ValueError(f"{given} is no rule here; the rules are {known}: give one of them")
-            self._book.remove(rule, self.shape)
+            self._book.remove(rule)
             self._version += 1
 
     def _shown(self, rule: Rule) -> dict[str, dict[str, Any]]:
@@ -326,7 +326,7 @@ class Space:
         with self._lock:
             if (at, level) not in self._book.retired:
                 raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
-            self._book.restore(at, level, self.shape)
+            self._book.restore(at, level)
             self._version += 1
 
     def add_level(self, mode: str, label: Label) -> int:
@@ -430,11 +430,23 @@ class Space:
     def _kept(self, mode: int, levels: Any) -> Cell:
         return tuple(sorted({level for _, level in self._pairs([(mode, level) for level in levels])}))
 
-    def _check_context(self, context: Any) -> Cell:
+    def positions(self, context: Sequence[str | int]) -> Cell:
+        """Return the positions of context modes, given by name or position: some modes, not all, each once.
+
+        >>> Space({"segment": ["new", "old"], "offer": ["a", "b"]}).positions(["offer"])
+        (1,)
+        """
         if not is_sequence(context):
             raise TypeError(f"context is {context!r}; give a list of modes, of {list(self._names)}")
-        positions = [self.position(mode) if isinstance(mode, str) else mode for mode in context]
-        return check_context(positions, self.shape)
+        found = []
+        for mode in context:
+            try:
+                found.append(self.position(mode) if isinstance(mode, str) else mode)
+            except ValueError as error:
+                raise ValueError(f"context names the mode {mode!r}, but {error}") from None
+        if any(found.count(mode) > 1 for mode in found):
+            raise ValueError(f"context is {list(context)}, which names a mode twice; name each once")
+        return check_context(found, self.shape)
 
     def partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label] = _NONE) -> dict[int, int]:
         """Return the levels of some modes, by position of the mode."""

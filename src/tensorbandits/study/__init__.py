@@ -19,9 +19,9 @@ from tensorbandits.sim.compare import Where
 from tensorbandits.sim.log_world import World
 from tensorbandits.study import sections
 from tensorbandits.study.answer import Answer
-from tensorbandits.study.hygiene import remarks
-from tensorbandits.study.lineup import Play, lineup
+from tensorbandits.study.lineup import lineup, play
 from tensorbandits.study.relevance import relevance
+from tensorbandits.study.remarks import remarks
 
 __all__ = ["Answer", "lineup", "read_log", "study"]
 
@@ -82,8 +82,8 @@ def study(
     told = facts.suggested_rank if rank is None else rank
     structure = facts.suggested.kind if rank is None else "tucker"
     playing, refused = lineup(shifted, told, rounds, policies, facts.kind, structure)
-    play = Play(rounds, most, seed, Path(folder) / "results", place, progress)
-    comparison = play(playing, plain, shifted)
+    options = {"horizon": rounds, "seed": seed, "where": place, "progress": progress}
+    comparison = play(playing, plain, shifted, Path(folder) / "results", most, **options)
     largest = facts.curve.points[-1].rewards
     matter = relevance(log.rewards(), facts.kind, facts.low_rank, largest, np.random.SeedSequence(seed))
     answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source, shifted)

@@ -37,9 +37,8 @@ class Amount(NamedTuple):
 
 def earned(comparison: Comparison, world: World, name: str) -> Amount:
     """Return what a policy earns on average: what the best cells would pay, less its regret."""
-    rounds = int(comparison.select(name)[0].rounds[-1])
     regret, half = student(comparison.at(name))
-    return Amount(rounds * best_mean(world) - regret, half)
+    return Amount(comparison.horizon * best_mean(world) - regret, half)
 
 
 def best_mean(world: World) -> float:
@@ -90,7 +89,7 @@ class Answer:
         best = min(regrets, key=lambda name: regrets[name])
         alike = len(regrets) > 1 and math.isclose(regrets[best], max(regrets.values()))
         baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
-        rounds = int(comparison.select(best)[0].rounds[-1])
+        rounds = comparison.horizon
         beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
         return cls(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tensorbandits.base.checks import is_sequence
 from tensorbandits.model.effects import Kind
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
-from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.compare import Comparison, Run, compare
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 
@@ -80,63 +80,37 @@ def _required(recipe: PolicyRecipe, name: str) -> bool:
     return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
-class Play:
-    """How policies are to be compared: rounds, the most runs of each, seeds, where runs are kept and where they run."""
+def play(
+    playing: Mapping[str, PolicyRecipe], plain: World, shifted: World, folder: Path, replications: int, **options: Any
+) -> Comparison:
+    """Let policies play in the world of a log, and return their runs, with regrets in units of its rewards.
 
-    rounds: int
-    replications: int
-    seed: int
-    folder: Path
-    place: Where
-    progress: bool
-
-    def __call__(self, playing: Mapping[str, PolicyRecipe], plain: World, shifted: World) -> Comparison:
-        """Let policies play in the world of a log, and return their runs, with regrets in units of its rewards.
-
-        Each runs a few times, and those that are neither clearly better or worse than the baseline by then nor clearly
-        worse than the best, again.
-        Rewards are shifted and divided by their spread, except for a policy that knows what kind of reward they are.
-        """
-        baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
-        runs, open_ones, count = Comparison(()), list(playing), min(_FIRST, self.replications)
-        while True:
-            more = self._compare({name: playing[name] for name in open_ones}, plain, shifted, count)
-            there = {run.policy for run in more.runs}
-            runs = Comparison(tuple(run for run in runs.runs if run.policy not in there) + more.runs)
-            if count == self.replications:
-                break
-            best = min(playing, key=lambda name: float(runs.at(name).mean()))
-            open_ones = [
-                name
-                for name in playing
-                if name != baseline and not any(clear(runs, name, other) for other in {baseline, best} - {name})
-            ]
-            if not open_ones:
-                break
-            open_ones.append(baseline)
-            count = min(2 * count, self.replications)
-        order = list(playing)
-        return Comparison(tuple(sorted(runs.runs, key=lambda run: (order.index(run.policy), run.replication))))
-
-    def _compare(self, playing: Mapping[str, PolicyRecipe], plain: World, shifted: World, count: int) -> Comparison:
-        """Run what is missing of so many runs of each policy."""
-        runs = []
-        for name, world in (("as they are", plain), ("shifted", shifted)):
-            some = {key: recipe for key, recipe in playing.items() if takes_as_they_are(recipe) == (world is plain)}
+    Each runs a few times, and those that are neither clearly better or worse than the baseline by then nor clearly
+    worse than the best, again, up to so many replications. Runs are kept in the folder; ``options`` are those of
+    :func:`tensorbandits.compare`. Rewards are shifted and divided by their spread, except for a policy that knows what
+    kind of reward they are.
+    """
+    baseline = next(name for name, recipe in playing.items() if recipe.policy == BASELINE)
+    found: dict[str, list[Run]] = {}
+    open_ones, count = list(playing), min(_FIRST, replications)
+    while True:
+        for place, world in (("as-they-are", plain), ("shifted", shifted)):
+            some = {name: playing[name] for name in open_ones if takes_as_they_are(playing[name]) == (world is plain)}
             if some:
-                result = compare(
-                    some,
-                    {"log": world},
-                    horizon=self.rounds,
-                    replications=count,
-                    seed=self.seed,
-                    folder=self.folder / name.replace(" ", "-"),
-                    where=self.place,
-                    progress=self.progress,
-                )
-                runs += [replace(run, regret=world.scale * run.regret) for run in result.runs]
-        return Comparison(tuple(runs))
+                more = compare(some, {"log": world}, folder=folder / place, replications=count, **options)
+                for name in some:
+                    found[name] = [replace(run, regret=world.scale * run.regret) for run in more.select(name)]
+        runs = Comparison(tuple(run for name in playing for run in found[name]))
+        best = min(playing, key=lambda name: float(runs.at(name).mean()))
+        open_ones = [
+            name
+            for name in playing
+            if name != baseline and not any(clear(runs, name, other) for other in {baseline, best} - {name})
+        ]
+        if count == replications or not open_ones:
+            return runs
+        open_ones.append(baseline)
+        count = min(2 * count, replications)
 
 
 def takes_as_they_are(recipe: PolicyRecipe) -> bool:

@@ -14,15 +14,15 @@ from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
 from tensorbandits.model.effects import Kind
 from tensorbandits.model.scores import EFFECTS, PLAIN
-from tensorbandits.report.evidence import RULE, amount, below, how_it_was_run, paired, show_ratio, student
-from tensorbandits.report.page import Claims, Code, Part, Picture, Section, Table, Text, escape
+from tensorbandits.report.evidence import RULE, amount, below, how_section, paired, show_ratio, student
+from tensorbandits.report.page import Claims, Part, Picture, Section, Table, Text, escape
 from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
-from tensorbandits.sim.plots import Panel, band_words, plot_panels
+from tensorbandits.sim.plots import band_words, plot_panels, regret_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
-from tensorbandits.study.hygiene import shown
 from tensorbandits.study.lineup import BASELINE, together
+from tensorbandits.study.remarks import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,10 +158,7 @@ def policies(
         if name != baseline
     ]
     judged: list[Part] = [Text(RULE), Claims(claims)] if claims else []
-    panels = [
-        Panel(comparison, "log", "cumulative regret", names, unit=unit),
-        Panel(comparison, "log", "regret per round", names, scale="log", quantity="per round", unit=unit),
-    ]
+    panels = regret_panels(comparison, "log", policies=names, unit=unit)
     slow = [
         Text(
             f"{escape(name[:1].upper() + name[1:])} plays with rewards that are shifted and divided, though it can be "
@@ -205,27 +202,17 @@ def _table(comparison: Comparison, log: Log, world: World, baseline: str) -> Tab
                 show_ratio(paired(both.at(name), both.at(baseline))) if name != baseline else "1",
             ]
         )
-    rounds = int(comparison.runs[0].rounds[-1])
     header = ["policy", "runs", f"{escape(log.reward, 40)} earned", "regret", "worst", f"ratio to {escape(baseline)}"]
-    return Table(header, lines, f"after {rounds:,} rounds, with 95 % intervals")
+    return Table(header, lines, f"after {comparison.horizon:,} rounds, with 95 % intervals")
 
 
 def how(playing: Mapping[str, PolicyRecipe], comparison: Comparison, seed: int, wall: float, command: str) -> Section:
     """How a study was run."""
     runs = [len(comparison.select(name)) for name in playing]
     count = f"{min(runs)}" if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-    return Section(
-        "How this was run",
-        [
-            *([Code(command)] if command else []),
-            Text(how_it_was_run(seed, wall)),
-            Table(
-                ["policy", "settings"],
-                [[escape(name), escape(recipe, 200)] for name, recipe in playing.items()],
-                f"{int(comparison.runs[0].rounds[-1]):,} rounds, {count} replications",
-            ),
-        ],
-    )
+    rows = [[escape(name), escape(recipe, 200)] for name, recipe in playing.items()]
+    caption = f"{comparison.horizon:,} rounds, {count} replications"
+    return how_section(seed, wall, command, Table(["policy", "settings"], rows, caption))
 
 
 def _figure(facts: Profile, path: Path) -> None:

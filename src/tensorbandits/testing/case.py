@@ -14,8 +14,7 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
-
-Floats = NDArray[np.float64]
+from tensorbandits.tensor.tucker import Floats
 
 SHAPE: Cell = (3, 4, 2)  # where any shape will do
 
@@ -142,6 +141,20 @@ def raises(error: type[Exception] | tuple[type[Exception], ...], match: str = ""
         message = str(raised)
     assert message is not None, f"no {error} was raised"
     assert re.search(match, message, re.DOTALL), f"the error says {message!r}, without {match!r}"
+
+
+@contextmanager
+def unchanged(policy: Policy, why: str = "") -> Iterator[None]:
+    """Hold if what is inside leaves the state of a policy as it was.
+
+    >>> policy = Case("ucb").make((2, 3))
+    >>> with unchanged(policy):
+    ...     policy.best()
+    (0, 0)
+    """
+    before = policy.state_dict()
+    yield
+    assert same(before, policy.state_dict()), why or "the state of the policy has changed"
 
 
 def product_mean(shape: Cell, seed: int = 0) -> Floats:

@@ -22,9 +22,8 @@ from tensorbandits.policies.approximate import ApproximateThompsonSampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.saving import _checksum, _split, arguments_of
 from tensorbandits.tensor.tucker import Tucker
-from tensorbandits.testing.case import Case, Skipped, play
+from tensorbandits.testing.case import SHAPE, Case, Skipped, play
 
-_SHAPE = (3, 4, 2)
 _STATES = 240  # damaged, per policy
 _FILES = 60  # damaged, per policy
 _STUCK = 300.0  # seconds after which the process apart is taken to hang
@@ -78,7 +77,7 @@ def _apart(work: Callable[[Case], None], case: Case) -> None:
 
 def _examples(case: Case) -> list[Policy]:
     """Policies at the start, while they explore and later, one of them with rules and a past that fades."""
-    policies = [case.make(_SHAPE, context=(1,) if case.takes_context else ()) for _ in range(3)]
+    policies = [case.make(SHAPE, context=(1,) if case.takes_context else ()) for _ in range(3)]
     play(policies[1], 30, delay=5)
     policies[2].forbid({0: 0, 2: 1})
     play(policies[2], 150, delay=5, fade=0.999)
@@ -222,7 +221,7 @@ def _damage_answers(case: Case) -> None:
     rng = np.random.default_rng(2)
     for number in range(_STATES):
         answer = _answer(number, rng)
-        policy = ApproximateThompsonSampling(_SHAPE, lambda ledger, rng, answer=answer: answer, draws=2)
+        policy = ApproximateThompsonSampling(SHAPE, lambda ledger, rng, answer=answer: answer, draws=2)
         for call in (policy.ask, policy.best, lambda policy=policy: policy.ask_many(2)):
             try:
                 call()
@@ -236,26 +235,19 @@ def _damage_answers(case: Case) -> None:
 def _is_draw(answer: Any) -> bool:
     """Whether something is a finite array or tensor of the shape."""
     full = answer.full() if isinstance(answer, Tucker) else answer
-    return isinstance(full, np.ndarray) and full.shape == _SHAPE and bool(np.isfinite(full).all())
+    return isinstance(full, np.ndarray) and full.shape == SHAPE and bool(np.isfinite(full).all())
 
 
 def _answer(number: int, rng: np.random.Generator) -> Any:
     """What an oracle may return by mistake: something odd, an array of another kind, or a tensor changed since."""
     if number % 3 == 0:
         return _ODD[int(rng.integers(len(_ODD)))]
-    array = rng.standard_normal(_SHAPE)
+    array = rng.standard_normal(SHAPE)
     if number % 3 == 1:
         return _changed_array(array, rng)
     rank: Cell = (2, 2, 2)
-    tensor = Tucker(rng.standard_normal(rank), tuple(rng.standard_normal((p, 2)) for p in _SHAPE))
+    tensor = Tucker(rng.standard_normal(rank), tuple(rng.standard_normal((p, 2)) for p in SHAPE))
     at = int(rng.integers(3))
     factors = [_changed_array(U, rng) if j == at else U for j, U in enumerate(tensor.factors)]
     object.__setattr__(tensor, "factors", tuple(factors))
     return tensor
-
-
-CHECKS = [
-    check_damaged_states_are_refused,
-    check_damaged_files_are_refused,
-    check_damaged_answers_are_refused,
-]

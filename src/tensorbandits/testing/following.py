@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice
-from tensorbandits.testing.case import SHAPE, Case, play, product_mean, random_levels, same
+from tensorbandits.testing.case import SHAPE, Case, play, product_mean, random_levels, same, unchanged
 
 _ROUNDS = 160
 _AHEAD = 40  # decisions that are compared afterwards
@@ -22,15 +22,13 @@ def check_proposing_changes_nothing(case: Case) -> None:
     policy = case.make(SHAPE, context=context)
     for rounds in (0, 3, 60, 60):
         play(policy, rounds, seed=rounds, delay=2)
-        before = policy.state_dict()
         for number in range(5):
-            query = policy.query(
-                random_levels(policy, np.random.default_rng(number)), {0: [0, 2]} if number % 2 else None
-            )
-            one, two = (policy.propose(query, np.random.default_rng(number)) for _ in range(2))
+            levels = random_levels(policy, np.random.default_rng(number))
+            query = policy.query(levels, {0: [0, 2]} if number % 2 else None)
+            with unchanged(policy, f"a proposal has changed it after {rounds} rounds"):
+                one, two = (policy.propose(query, np.random.default_rng(number)) for _ in range(2))
             assert one == two, f"after {rounds} rounds"
             assert json.loads(json.dumps(one.note)) == one.note, f"the note {one.note!r} is no plain data"
-        assert same(before, policy.state_dict()), f"a proposal has changed it after {rounds} rounds"
 
 
 def check_follows_a_log(case: Case) -> None:
@@ -93,6 +91,3 @@ def _alike(case: Case, decides: Policy, follows: Policy) -> None:
 
 def _counts(state: Any) -> dict[str, Any]:
     return dict(state) if isinstance(state, dict) else {"state": state}
-
-
-CHECKS = [check_proposing_changes_nothing, check_follows_a_log]

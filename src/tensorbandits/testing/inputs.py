@@ -139,12 +139,3 @@ def check_a_horizon_that_is_too_short_is_refused(case: Case) -> None:
     for horizon in (0, -5, 1):
         with raises(ValueError, "horizon"):
             case.make((6, 6, 6), horizon=horizon)
-
-
-CHECKS = [
-    check_bad_input_is_refused_and_changes_nothing,
-    check_bad_shapes,
-    check_bad_contexts,
-    check_bad_ranks,
-    check_a_horizon_that_is_too_short_is_refused,
-]

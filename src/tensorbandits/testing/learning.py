@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.testing.case import Case, Floats, Skipped, play
+from tensorbandits.tensor.tucker import Floats
+from tensorbandits.testing.case import Case, Skipped, play
 
 _EASY = 3.0 * np.multiply.outer([0.2, 1.0, -0.5, 0.1], [0.3, 1.2, -1.0])
 _SMALL = np.array([[0.0, 1.0], [0.5, 3.0]])
@@ -63,12 +64,3 @@ def _finds_the_best(case: Case, rounds: int, delay: int, lose: float) -> None:
         found += policy.best() == (1, 1)
     # By chance a quarter would. One that locks onto what it saw first, or stops to explore, does little better.
     assert found > _SEEDS / 2, f"{found} of {_SEEDS} seeds found the best of four cells"
-
-
-CHECKS = [
-    check_far_more_observations_than_cells,
-    check_it_learns,
-    check_it_learns_far_from_zero,
-    check_late_rewards_are_learned,
-    check_few_rewards_are_learned,
-]

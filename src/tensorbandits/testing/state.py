@@ -93,12 +93,3 @@ def check_a_class_that_is_not_known_is_named(case: Case) -> None:
         assert type(Policy.from_state_dict(foreign | {"checksum": _checksum(foreign)})) is namesake
     finally:
         del Policy._kinds[f"elsewhere.{name}"]
-
-
-CHECKS = [
-    check_a_state_goes_on_identically,
-    check_a_file_goes_on_identically,
-    check_a_state_holds_only_plain_things,
-    check_a_state_of_another_kind_or_version_is_refused,
-    check_a_class_that_is_not_known_is_named,
-]

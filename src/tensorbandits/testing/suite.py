@@ -5,17 +5,25 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 
 from tensorbandits.testing import changes, contract, damage, following, inputs, learning, restrictions, state, threads
 from tensorbandits.testing.case import Case, Skipped
 
 Check = Callable[[Case], None]
 
-checks: list[Check] = [
-    check
-    for module in (contract, inputs, restrictions, changes, following, state, threads, learning, damage)
-    for check in module.CHECKS
-]
+
+def checks_of(*modules: ModuleType) -> list[Any]:
+    """Return the checks of some modules, in order: the functions whose names begin with ``check_``.
+
+    >>> [check.__name__ for check in checks_of(following)]
+    ['check_proposing_changes_nothing', 'check_follows_a_log']
+    """
+    return [part for module in modules for name, part in vars(module).items() if name.startswith("check_")]
+
+
+checks: list[Check] = checks_of(contract, inputs, restrictions, changes, following, state, threads, learning, damage)
 
 
 @dataclass
@@ -49,12 +57,17 @@ def run(case: Case, only: Sequence[Check] | None = None) -> Report:
     >>> print(run(Case("ucb"), only=[check_a_seed_decides_everything]))
     ucb: 1 passed, 0 skipped, 0 failed
     """
+    return run_each(checks if only is None else only, lambda check: check(case), case.name)
+
+
+def run_each(some: Sequence[Any], call: Callable[[Any], None], name: str) -> Report:
+    """Call each of some checks and return which passed and which failed how."""
     if not __debug__:
         raise RuntimeError("the checks are assertions, which python -O leaves out; run without -O")
-    report = Report(case.name)
-    for check in checks if only is None else only:
+    report = Report(name)
+    for check in some:
         try:
-            check(case)
+            call(check)
         except Skipped as reason:
             report.skipped[check.__name__] = str(reason)
         except Exception:

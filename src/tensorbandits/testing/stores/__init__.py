@@ -7,16 +7,15 @@ again, as another process would. Nothing is timed.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 
 from tensorbandits.testing.stores import log, upkeep
 from tensorbandits.testing.stores.case import Make
-from tensorbandits.testing.suite import Report
+from tensorbandits.testing.suite import Report, checks_of, run_each
 
 Check = Callable[[Make], None]
 
-checks: list[Check] = [*log.CHECKS, *upkeep.CHECKS]
+checks: list[Check] = checks_of(log, upkeep)
 
 
 def run(make: Callable[[], Make], only: Sequence[Check] | None = None, name: str = "store") -> Report:
@@ -32,14 +31,4 @@ def run(make: Callable[[], Make], only: Sequence[Check] | None = None, name: str
     >>> print(run(make, only=[log.check_names], name="SQLite"))
     SQLite: 1 passed, 0 skipped, 0 failed
     """
-    if not __debug__:
-        raise RuntimeError("the checks are assertions, which python -O leaves out; run without -O")
-    report = Report(name)
-    for check in checks if only is None else only:
-        try:
-            check(make())
-        except Exception:
-            report.failed[check.__name__] = traceback.format_exc(limit=-3)
-        else:
-            report.passed.append(check.__name__)
-    return report
+    return run_each(checks if only is None else only, lambda check: check(make()), name)

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from tensorbandits.store import BanditRow, BehindError, Event, Head, New, Store
 
 Make = Callable[[], Store]
 _Error = TypeVar("_Error", bound=BaseException)
-
-
-class Stores:
-    """Stores on one database, closed at the end."""
-
-    def __init__(self, make: Make) -> None:
-        self._make = make
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Store:
-        return self.another()
-
-    def another(self) -> Store:
-        """Open it once more."""
-        return self._stack.enter_context(self._make())
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
 
 def refused(kind: type[_Error], call: Callable[..., Any], *arguments: Any) -> _Error:

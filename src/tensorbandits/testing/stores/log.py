@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from tensorbandits.store import (
     BanditRow,
@@ -15,7 +15,7 @@ from tensorbandits.store import (
     Store,
     UnknownBanditError,
 )
-from tensorbandits.testing.stores.case import Make, Stores, append, append_at_last, refused
+from tensorbandits.testing.stores.case import Make, append, append_at_last, refused
 
 
 def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
@@ -26,11 +26,11 @@ def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
         "deep": {"text": "naïve ☃ \0 \U0001f600", "none": None, "yes": True},
         "big": 2**60,
     }
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("Created", 1794883113.1234567, body)])
         news = [New("Decided", 0.1, {"x": 1e-300}, "d ☃", "key'; --"), New("Empty", -1.5)]
         appended = append(store, bandit, news)
-        with Stores(make) as other:
+        with make() as other:
             events = list(other.events(bandit.id))
             assert [tuple(event[:7]) for event in events] == [
                 (bandit.id, 1, 1794883113.1234567, "Created", None, None, body),
@@ -45,7 +45,7 @@ def check_what_is_appended_is_read_as_it_was(make: Make) -> None:
 
 def check_large_events(make: Make) -> None:
     """An import puts a whole ledger into one event, and many events come at once."""
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("Created", 0.0)])
         large = [New("Imported", 0.0, {"ledger": "ab" * 4_000_000}), New("Created", 0.0, {"labels": ["ü"] * 100_000})]
         append(store, bandit, large)
@@ -63,7 +63,7 @@ def check_events_are_read_in_pages_and_parts(make: Make) -> None:
     from tensorbandits.store.database import PAGE
 
     count = 2 * PAGE + 3
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("Created", 0.0)] * count).id
         other = store.create("b", [New("Created", 0.0)]).id
         assert [event.seq for event in store.events(bandit)] == list(range(1, count + 1))
@@ -83,7 +83,7 @@ def check_events_are_read_in_pages_and_parts(make: Make) -> None:
 
 def check_names(make: Make) -> None:
     """A name belongs to one bandit until it is deleted; the number never to another."""
-    with Stores(make) as store:
+    with make() as store:
         first = store.create("a", [New("Created", 5.0)])
         assert first == BanditRow(first.id, "a", 5.0) == store.find("a")
         assert store.find("b") is None
@@ -111,7 +111,7 @@ def check_names(make: Make) -> None:
 
 def check_a_writer_that_is_behind_writes_nothing(make: Make) -> None:
     """An event gets the next number or none; whoever does not know the last one is told so."""
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("Created", 0.0)]).id
         first = store.head(bandit)
         [x, y] = store.append(bandit, first, [New("x", 0.0), New("y", 0.0)])
@@ -130,7 +130,7 @@ def check_a_writer_that_is_behind_writes_nothing(make: Make) -> None:
 
 def check_readers_know_where_they_are(make: Make) -> None:
     """A number may be beyond the end; a head must be in the log."""
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("x", float(at)) for at in range(5)]).id
         all_of_it = list(store.events(bandit))
         for event in all_of_it:
@@ -147,7 +147,7 @@ def check_readers_know_where_they_are(make: Make) -> None:
 
 def check_an_append_is_all_or_nothing(make: Make) -> None:
     """Of events one of which cannot be written none is."""
-    with Stores(make) as store:
+    with make() as store:
         one, two = store.create("a", [New("Created", 0.0)]), store.create("b", [New("Created", 0.0)])
         bad: list[tuple[type[Exception], New]] = [
             (RepeatedError, New("x", 0.0, key="k")),
@@ -167,7 +167,7 @@ def check_an_append_is_all_or_nothing(make: Make) -> None:
 
 def check_a_decision_is_made_once(make: Make) -> None:
     """An id is decided once in a bandit, and may have many other events."""
-    with Stores(make) as store:
+    with make() as store:
         one, two = store.create("a", [New("Created", 0.0)]), store.create("b", [New("Created", 0.0)])
         for bandit in (one, two):
             append(store, bandit, [New("Decided", 0.0, decision="d"), New("Rewarded", 0.0, decision="d")])
@@ -179,7 +179,7 @@ def check_a_decision_is_made_once(make: Make) -> None:
 
 def check_keys_and_decisions_are_found(make: Make) -> None:
     """By idempotency key and by decision."""
-    with Stores(make) as store:
+    with make() as store:
         bandit, other = store.create("a", [New("Created", 0.0, key="k0")]), store.create("b", [New("Created", 0.0)])
         many = [New("Decided", 1.0, {"at": at}, f"d{at}", f"k{at + 1}") for at in range(1000)]
         append(store, bandit, many)
@@ -199,42 +199,22 @@ def check_keys_and_decisions_are_found(make: Make) -> None:
 
 def check_writers_do_not_lose_events(make: Make) -> None:
     """Threads of two stores append to the same logs; each event gets a number of its own."""
-    with Stores(make) as store, Stores(make) as other:
+    with make() as store, make() as other:
         one, two = store.create("a", []), store.create("b", [])
-        errors: list[BaseException] = []
 
         def work(mine: Store, order: list[int]) -> None:
-            try:
-                heads = dict.fromkeys(order, Head())
-                for _ in range(15):
-                    for bandit in order:
-                        before = heads[bandit].seq
-                        news = [New("x", 0.0), New("y", 0.0)]
-                        heads[bandit], read = append_at_last(mine, bandit, news, heads[bandit])
-                        assert [event.seq for event in read] == list(range(before + 1, heads[bandit].seq - 1))
-            except BaseException as error:
-                errors.append(error)
+            heads = dict.fromkeys(order, Head())
+            for _ in range(15):
+                for bandit in order:
+                    before = heads[bandit].seq
+                    news = [New("x", 0.0), New("y", 0.0)]
+                    heads[bandit], read = append_at_last(mine, bandit, news, heads[bandit])
+                    assert [event.seq for event in read] == list(range(before + 1, heads[bandit].seq - 1))
 
         orders = [[one.id, two.id], [two.id, one.id], [one.id]]
-        threads = [threading.Thread(target=work, args=(mine, order)) for mine in (store, other) for order in orders]
+        with ThreadPoolExecutor(6) as pool:
+            threads = [pool.submit(work, mine, order) for mine in (store, other) for order in orders]
         for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not errors, errors
+            thread.result()
         assert store.heads() == {one.id: 6 * 15 * 2, two.id: 4 * 15 * 2}
         assert [event.kind for event in other.events(one.id)] == ["x", "y"] * 90
-
-
-CHECKS = [
-    check_what_is_appended_is_read_as_it_was,
-    check_large_events,
-    check_events_are_read_in_pages_and_parts,
-    check_names,
-    check_a_writer_that_is_behind_writes_nothing,
-    check_readers_know_where_they_are,
-    check_an_append_is_all_or_nothing,
-    check_a_decision_is_made_once,
-    check_keys_and_decisions_are_found,
-    check_writers_do_not_lose_events,
-]

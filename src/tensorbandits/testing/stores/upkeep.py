@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from tensorbandits.store import (
     Store,
     UnknownBanditError,
 )
-from tensorbandits.testing.stores.case import Make, Stores, append, append_at_last, refused
+from tensorbandits.testing.stores.case import Make, append, append_at_last, refused
 
 
 def check_snapshots_are_caches(make: Make) -> None:
     """The newest two are kept, and can be dropped."""
-    with Stores(make) as store:
+    with make() as store:
         bandit, other = store.create("a", [New("x", 0.0)] * 9).id, store.create("b", [New("x", 0.0)] * 9).id
         assert store.snapshot(bandit) is None
         state = bytes(range(256)) * 1000
@@ -44,7 +45,7 @@ def check_snapshots_are_caches(make: Make) -> None:
 
 def check_folding(make: Make) -> None:
     """Events become the base; who reads on from before it is told so, and numbers go on."""
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("x", float(at), key=f"k{at}", decision="d") for at in range(1, 10)])
         [last] = store.tail(bandit.id, 1)
         for seq in (3, 8):
@@ -83,7 +84,7 @@ def check_a_fold_amid_reading_is_told(make: Make) -> None:
     """A reader that has begun does not skip what is folded away under it."""
     from tensorbandits.store.database import PAGE
 
-    with Stores(make) as store:
+    with make() as store:
         bandit = store.create("a", [New("x", 0.0)] * (3 * PAGE)).id
         reading = store.events(bandit)
         next(reading)
@@ -93,37 +94,32 @@ def check_a_fold_amid_reading_is_told(make: Make) -> None:
 
 def check_folding_beside_appending(make: Make) -> None:
     """Events that are appended while others are folded away keep their numbers, and none is lost."""
-    with Stores(make) as store, Stores(make) as other:
+    with make() as store, make() as other:
         bandit = store.create("a", []).id
-        errors: list[BaseException] = []
 
         def write(mine: Store) -> None:
-            try:
-                head = Head()
-                written = 0
-                while written < 40:
-                    try:
-                        head, _ = append_at_last(mine, bandit, [New("x", 0.0), New("y", 0.0)], head)
-                        written += 1
-                    except FoldedError:
-                        head = mine.head(bandit)
-            except BaseException as error:
-                errors.append(error)
+            head, written = Head(), 0
+            while written < 40:
+                try:
+                    head, _ = append_at_last(mine, bandit, [New("x", 0.0), New("y", 0.0)], head)
+                    written += 1
+                except FoldedError:
+                    head = mine.head(bandit)
 
-        threads = [threading.Thread(target=write, args=(mine,)) for mine in (store, other, store)]
+        with ThreadPoolExecutor(3) as pool:
+            threads = [pool.submit(write, mine) for mine in (store, other, store)]
+            while not all(thread.done() for thread in threads):
+                with suppress(ValueError):  # nothing is new
+                    store.fold(bandit, store.head(bandit).seq, b"base")
         for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            with suppress(ValueError):  # nothing is new
-                store.fold(bandit, store.head(bandit).seq, b"base")
-        assert not errors, errors
+            thread.result()
         assert store.head(bandit).seq == 3 * 40 * 2
         assert len(list(store.events(bandit))) == 240 - store.base(bandit)
 
 
 def check_waiting(make: Make) -> None:
     """A write of another store ends the waiting; our own does not have to."""
-    with Stores(make) as store, Stores(make) as other:
+    with make() as store, make() as other:
         bandit = store.create("a", [New("Created", 0.0)])
         while store.wait(0.0):
             pass  # what there was
@@ -140,7 +136,7 @@ def check_waiting(make: Make) -> None:
 
 def check_api_keys(make: Make) -> None:
     """Keys are listed with what they may, and revoked once."""
-    with Stores(make) as store:
+    with make() as store:
         rows = [
             KeyRow("a1", "ann", "$argon2id$..", "admin", None, 1.0),
             KeyRow("b2", "ann", "x", "decide", ["campaign", "ünï"], 2.5, None),
@@ -159,7 +155,7 @@ def check_api_keys(make: Make) -> None:
 
 def check_backups(make: Make) -> None:
     """A backup is a store with the same contents, which another can be filled from."""
-    with Stores(make) as store, tempfile.TemporaryDirectory() as directory:
+    with make() as store, tempfile.TemporaryDirectory() as directory:
         bandit = store.create("a", [New("x", float(at), {"at": at}, f"d{at}", f"k{at}") for at in range(5000)])
         store.delete(store.create("b", []).id, New("Deleted", 1.0))
         store.fold(bandit.id, 100, b"base")
@@ -181,7 +177,7 @@ def check_backups(make: Make) -> None:
 
 def check_a_backup_can_be_restored_here(make: Make) -> None:
     """An empty store takes in all of another, and goes on."""
-    with Stores(make) as store, Store.open("sqlite://") as source:
+    with make() as store, Store.open("sqlite://") as source:
         bandits = [source.create(name, [New("Created", 1.0, {"name": name})] * 3) for name in "abc"]
         store.copy_from(source)
         assert store.bandits() == bandits
@@ -193,22 +189,9 @@ def check_a_backup_can_be_restored_here(make: Make) -> None:
 
 def check_a_closed_store_is_closed(make: Make) -> None:
     """It says so, and closing it twice does no harm."""
-    with Stores(make) as store:
+    with make() as store:
         store.close()
         store.close()
         refused(RuntimeError, store.bandits)
         refused(RuntimeError, store.create, "a", [])
         refused(RuntimeError, store.wait, 0.0)
-
-
-CHECKS = [
-    check_snapshots_are_caches,
-    check_folding,
-    check_a_fold_amid_reading_is_told,
-    check_folding_beside_appending,
-    check_waiting,
-    check_api_keys,
-    check_backups,
-    check_a_backup_can_be_restored_here,
-    check_a_closed_store_is_closed,
-]

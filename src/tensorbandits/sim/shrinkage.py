@@ -1,4 +1,4 @@
-"""Cell means made steady by empirical Bayes: each is drawn toward what the main effects say of it.
+"""Empirical Bayes shrinkage: each cell mean is drawn toward what the main effects say of it.
 
 Over cells, true means scatter about the main effects ``mu``: rates as ``Beta(k mu, k (1 - mu))``, other means as
 ``N(mu, variance / k)``, with ``variance`` that of a single reward. The strength ``k``, found by maximum likelihood, is
@@ -8,7 +8,6 @@ a number of pseudo-rewards: a cell with ``n`` rewards of its own has the posteri
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,19 +19,12 @@ _FITS = 3  # of main effects and strength, in turn
 _STRENGTHS = (1e-2, 1e8)  # pseudo-rewards; more than the upper end say that cells do not differ from the main effects
 
 
-class Steadied(NamedTuple):
-    """What main effects say of each cell, of the ledger's shape, and how many rewards of a cell that is worth."""
-
-    prior: Floats
-    strength: float
-
-
-def steady(ledger: Ledger, kind: Kind = "gaussian") -> Steadied:
-    """Return the prior means of all cells and the strength of the prior, both fitted to a ledger.
+def fit_prior(ledger: Ledger, kind: Kind = "gaussian") -> tuple[Floats, float]:
+    """Return what main effects say of each cell, of the ledger's shape, and how many rewards of a cell that is worth.
 
     >>> ledger = Ledger((2, 2))
     >>> ledger.add([(0, 0), (0, 1), (1, 0)] * 50 + [(1, 1)], [0.0, 1.0, 1.0] * 50 + [1.0])
-    >>> prior, strength = steady(ledger, "bernoulli")
+    >>> prior, strength = fit_prior(ledger, "bernoulli")
     >>> prior.shape, strength < 50
     ((2, 2), True)
     """
@@ -41,7 +33,7 @@ def steady(ledger: Ledger, kind: Kind = "gaussian") -> Steadied:
         fit = main_effects(weighted, kind)
         strength = _strength(ledger, fit.at(ledger.cells), fit.family)
         weighted = _weighted(ledger, strength)
-    return Steadied(fit.full(), strength)
+    return fit.full(), strength
 
 
 def _weighted(ledger: Ledger, strength: float) -> Ledger:

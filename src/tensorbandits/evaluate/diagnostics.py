@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorbandits.evaluate.learners import Piece
 from tensorbandits.evaluate.result import Estimate
 from tensorbandits.evaluate.rows import Rows
+from tensorbandits.evaluate.targets import Choices
 
 _FEW = 200  # rows below which no interval can be relied on
 _THIN = 50.0  # effective rows below which it is the same
@@ -18,7 +18,7 @@ _FAR = 4.0  # standard errors of the mean weight from 1
 _UNSEEN = 0.05  # of the decisions of a policy, for cells that the log never shows
 
 
-def of_rows(rows: Rows) -> list[str]:
+def log_warnings(rows: Rows) -> list[str]:
     """Return what is wrong with a log, whatever is evaluated."""
     found = []
     if len(rows) < _FEW:
@@ -59,7 +59,7 @@ def _not_uniform(rows: Rows) -> str:
     )
 
 
-def of_policy(name: str, estimates: Sequence[Estimate], pieces: Sequence[Piece], rows: Rows) -> list[str]:
+def policy_warnings(name: str, estimates: Sequence[Estimate], pieces: Sequence[Choices], rows: Rows) -> list[str]:
     """Return what is wrong with the estimates of a policy."""
     found, by_method = [], {estimate.method: estimate for estimate in estimates}
     if (unseen := _unseen(pieces, rows)) > _UNSEEN:
@@ -95,11 +95,7 @@ def _overlap(name: str, weighted: Estimate, rows: Rows) -> list[str]:
     return found
 
 
-def _unseen(pieces: Sequence[Piece], rows: Rows) -> float:
+def _unseen(pieces: Sequence[Choices], rows: Rows) -> float:
     """The share of a policy's decisions that are for cells without a row."""
-    total = 0.0
-    for piece in pieces:
-        often = np.bincount(rows.context_of[piece.rows], minlength=len(rows.contexts))[piece.chances.owners]
-        new = ~np.isin(rows.number(piece.chances.cells), rows.flat)
-        total += float((often * piece.chances.chances)[new].sum())
-    return total / len(rows)
+    new = (piece.counts(rows)[~np.isin(rows.number(piece.cells), rows.flat)] for piece in pieces)
+    return sum(float(counts.sum()) for counts in new) / len(rows)
