@@ -21,20 +21,21 @@ demo: $(VENV)/with-demo  ## run a campaign and every policy on one problem; tabl
 serve: $(VENV)/with-serve  ## serve decisions at http://127.0.0.1:8000, with a campaign whose simulated users click
 	$(BIN)/tensorbandits serve --demo --log-format console --log-level warning $(ARGS)
 
-# Two test processes, one linear-algebra thread each: more threads than cores slow everything down.
+# One linear-algebra thread in each test process: more threads than cores slow everything down. What takes moments
+# computes, so that two processes are enough; the rest waits for servers, browsers and clusters much of the time.
 quick test test-all coverage: export OPENBLAS_NUM_THREADS = 1
 quick test test-all coverage: export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE  # assertions are rewritten once, not in each process of each run
-PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+PYTEST = $(BIN)/python -m pytest --dist worksteal $(PYTEST_ARGS)
 
 quick: $(TESTED)  ## run the tests that take moments, after each change: 90 seconds
-	$(PYTEST) -m "not medium and not slow"
+	$(PYTEST) -n 2 -m "not medium and not slow"
 
 test: $(TESTED)  ## run the tests that guard a change, and the examples in the docstrings: 5 minutes
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n 3 -m "not slow"
 
 test-all: test  ## run the statistical and the long tests too
-	$(PYTEST) -m slow
+	$(PYTEST) -n 2 -m slow
 
 # Kernels run once as plain Python, so that their lines count.
 KERNELS := tests/tensor $(patsubst %,tests/model/test_%.py,likelihood solve sweep)

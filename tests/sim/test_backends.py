@@ -104,6 +104,7 @@ def test_ray_writes_the_same_files_and_leaves_joblib_as_it_was(reference, ray_cl
     assert ray.is_initialized()
 
 
+@pytest.mark.slow  # its processes take long to start; a cluster of Dask at an address is in every run
 def test_ray_at_an_address_writes_the_same_files(reference, ray_cluster, tmp_path):
     """From a process of its own: this one is connected already."""
     code = f"""
