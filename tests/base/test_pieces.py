@@ -25,6 +25,18 @@ def test_pieces_list_what_one_call_lists(count: int) -> None:
     assert np.array_equal(pieces.floats(column), np.array(column.to_list(), dtype=float), equal_nan=True)
 
 
+def test_other_threads_go_on_between_pieces(monkeypatch) -> None:
+    """Someone who waits for Python's lock is given the time to wake up; alone, nobody is waited for."""
+    paused: list[float] = []
+    monkeypatch.setattr(pieces.time, "sleep", paused.append)
+    for threads, pauses in ((1, 0), (2, 3)):
+        monkeypatch.setattr(pieces.threading, "active_count", lambda threads=threads: threads)
+        assert len(list(pieces.rows(np.zeros(2 * pieces.PIECE + 1)))) == 2 * pieces.PIECE + 1
+        assert len(paused) == pauses
+    assert list(pieces.gently(range(10), every=4)) == list(range(10))
+    assert len(paused) == 3 + 2
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 500])
 def test_cells_are_numbered_as_unique_does(count: int) -> None:
     cells = np.random.default_rng(count).integers(-3, 3, size=(count, 3))

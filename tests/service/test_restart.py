@@ -99,7 +99,7 @@ def test_a_broken_snapshot_is_no_loss(tmp_path):
     with Store.open(place) as store:
         [row] = store.bandits()
         store.put_snapshot(row.id, 2, b"broken")
-        store.put_snapshot(row.id, 3, b"PK broken too")
+        store.put_snapshot(row.id, 3, b"zlib:broken too")
     with service.restarted() as service:
         assert service.bandit("offers").detail() == before
 

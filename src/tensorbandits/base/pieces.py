@@ -1,18 +1,24 @@
-"""Many rows of arrays and columns in calls that do not keep Python's lock for long, so that other threads go on.
+"""Long work in small pieces that leave Python's lock to other threads in between, also to those that decide.
 
-One call that lists a hundred thousand rows keeps it for 10 milliseconds, and one that sorts them as records for 50, for
-which every other thread of the process stops: also the one that decides. A small piece takes a fraction of one.
+One call that lists a hundred thousand rows keeps the lock for 10 milliseconds, and one that sorts them as records for
+50. Many short calls, each of which gives it up for a moment, are as bad: before a thread that waits has woken up, the
+lock is taken again, and that for 20 milliseconds and more. So there is a short pause between pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 PIECE = 2_000  # rows that one call lists
+_MOMENT = 5e-5  # seconds in which another thread wakes up
+
+T = TypeVar("T")
 
 
 class _Column(Protocol):
@@ -22,26 +28,38 @@ class _Column(Protocol):
     def __getitem__(self, at: Any) -> Any: ...
 
 
+def gently(some: Iterable[T], every: int = 1) -> Iterator[T]:
+    """Yield some things, and let other threads have Python's lock after each, or after so many.
+
+    >>> list(gently("abc", every=2))
+    ['a', 'b', 'c']
+    """
+    for at, one in enumerate(some, 1):
+        yield one
+        if at % every == 0 and threading.active_count() > 1:
+            time.sleep(_MOMENT)
+
+
 def rows(array: NDArray[Any]) -> Iterator[Any]:
     """Yield what ``array.tolist()`` lists: numbers, or the rows of an array (n, d) as lists.
 
     >>> list(rows(np.eye(2)))
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    for start in range(0, len(array), PIECE):
+    for start in gently(range(0, len(array), PIECE)):
         yield from array[start : start + PIECE].tolist()
 
 
 def entries(column: _Column) -> Iterator[Any]:
     """Yield what ``column.to_list()`` lists, of a column of any data frame."""
-    for start in range(0, len(column), PIECE):
+    for start in gently(range(0, len(column), PIECE)):
         yield from column[start : start + PIECE].to_list()
 
 
 def floats(column: _Column) -> NDArray[np.float64]:
     """Return a column of numbers as an array; NaN where it has none."""
     found = np.empty(len(column))
-    for start in range(0, len(column), PIECE):
+    for start in gently(range(0, len(column), PIECE)):
         found[start : start + PIECE] = np.asarray(column[start : start + PIECE].to_list(), dtype=np.float64)
     return found
 

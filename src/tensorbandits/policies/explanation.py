@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.pieces import gently
 from tensorbandits.model.anova import Part, coordinates, distances, part, total_variance, variance
 from tensorbandits.tensor.tucker import Floats, Tucker
 
@@ -77,10 +78,12 @@ def explain(
     """
     modes = range(len(draws[0].shape))
     found = [coordinates(draws, mode, _FACTORS) for mode in modes]
-    means = np.array([part(draw, ()).item() for draw in draws])
-    effects = [np.array([part(draw, (mode,)) for draw in draws]) for mode in modes]
+    means = np.array([part(draw, ()).item() for draw in gently(draws, every=8)])
+    effects = [np.array([part(draw, (mode,)) for draw in gently(draws, every=8)]) for mode in modes]
     parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
-    variances = np.array([[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in draws])
+    variances = np.array(
+        [[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in gently(draws)]
+    )
     total = np.maximum(variances[:, -1:], 1e-300)
     shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
     return Explanation(
@@ -107,7 +110,7 @@ def _alike(draws: Sequence[Tucker], mode: int) -> tuple[Cell, ...]:
     if not 1 < size <= _MOST_LEVELS:
         return ()
     counts = np.zeros((size, size))
-    for draw in draws:
+    for draw in gently(draws, every=4):
         apart = distances(draw, mode)
         counts += apart <= _ALIKE * np.sqrt((apart**2).sum() / (size * (size - 1)))
     close = counts >= _SURE * len(draws)

@@ -7,6 +7,7 @@ that somebody has decided to leave out (``tensorbandits repair --skip``) is left
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from tensorbandits.store import BanditRow, DamagedError, Event, FoldedError, Hea
 from tensorbandits.store.errors import QuarantinedError
 
 _KIND, _VERSION = "replica", 2  # of a snapshot; a base is one too, and must be read for ever
+_SHORT = b"zlib:"  # before a snapshot that is compressed; at first they were not
 _RING = 16  # posterior draws that decisions are drawn from, unless told otherwise
 
 
@@ -173,14 +175,21 @@ def _restored(store: Store, row: BanditRow, until: int | None) -> Core | None:
 
 
 def pack(core: Core) -> tuple[int, bytes]:
-    """Return a snapshot of a core, and the number of the last event that it knows."""
+    """Return a snapshot of a core, and the number of the last event that it knows.
+
+    It is compressed, as a store that writes it keeps others waiting for as long as that takes.
+    """
     state = core.frozen()()
-    return state["seq"], codec.pack(_KIND, _VERSION, state)
+    return state["seq"], _SHORT + zlib.compress(codec.pack(_KIND, _VERSION, state), 1)
 
 
 def unpack(packed: bytes) -> Core:
     """Return the core of a snapshot."""
-    saved = codec.unpack(packed)
+    try:
+        whole = zlib.decompress(packed[len(_SHORT) :]) if packed.startswith(_SHORT) else packed
+    except zlib.error as error:
+        raise ValueError(f"the snapshot cannot be decompressed ({error}); drop it, events have all") from None
+    saved = codec.unpack(whole)
     if saved.kind != _KIND or saved.version > _VERSION:
         raise ValueError(f"the snapshot is a {saved.kind!r} of version {saved.version}; drop it, events have all")
     state: dict[str, Any] = dict(saved.state)
