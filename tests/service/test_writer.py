@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import threading
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.service.engine import gathering, loading, orders
+from tensorbandits.service.engine import writer as writing
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.gathering import Gathering
@@ -17,7 +19,7 @@ from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import LookUp, Order
 from tensorbandits.service.engine.writer import TOGETHER, Writer
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.store import New, Store, StoreFullError
+from tensorbandits.store import New, Store, StoreFullError, StoreUnavailableError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
 
@@ -87,6 +89,25 @@ def test_orders_that_come_together_share_a_transaction(store):
     assert len(set(ids)) == 20
     assert batches == [1, 20]
     assert [event.decision for event in store.events(hosted.id, after=1)] == ids
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["of the same bandit", "of another"])
+def test_orders_that_waited_too_long_for_others_are_refused(store, monkeypatch, same):
+    """Else a store that does not answer would let the last of many bandits wait for all before it."""
+    monkeypatch.setattr(writing, "_LONGEST", 0.2)
+    writer, hosts = Writer(store).start(), [host(store), host(store, "others")]
+    gate = Gate(writer, hosts[0])
+    late = [writer.submit(ask(hosts[0 if same else 1])) for _ in range(3)]
+    time.sleep(0.3)
+    gate.open()
+    for one in late:
+        with pytest.raises(StoreUnavailableError, match="waited for too long; ask again, or another server"):
+            one.result(60)
+    assert writer.submit(ask(hosts[0])).result()["id"]  # and it goes on
+    with hosts[1].turn, pytest.raises(StoreUnavailableError, match="waited for too long"):
+        writer.submit(ask(hosts[1])).result(60)  # somebody reads the log, which takes long
+    assert writer.submit(ask(hosts[1])).result()["id"]
+    writer.stop()
 
 
 def test_many_rewards_that_came_first_do_not_hold_decisions_up(store):

@@ -144,13 +144,13 @@ class SQLite(Backend):
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """Begin, and commit or roll back."""
+        end = time.monotonic() + PATIENCE
         if not self._mine.acquire(timeout=PATIENCE):
             raise StoreUnavailableError(f"{self.url} was written by another thread for {PATIENCE:g} seconds; ask again")
         try:
             with self.explained():
                 connection = self._writer()
                 driver = _driver(connection)
-                end = time.monotonic() + PATIENCE
                 with self._queue.head(min(end, time.monotonic() + _QUEUE)):
                     _patiently(lambda: driver.execute("BEGIN IMMEDIATE"), end)
             try:

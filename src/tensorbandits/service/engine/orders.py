@@ -8,6 +8,7 @@ request again is answered as it was, and another one with the same key or id is 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ class Order:
     soon: bool = False  # a decision, which somebody waits for: it is written before many rewards that came at once
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
+    since: float = field(default_factory=time.monotonic)  # when it came
     planned: list[e.BanditEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     before: Event | None = None  # of a request that the log has already

@@ -33,6 +33,8 @@ from tensorbandits.store import (
 
 TOGETHER = 50  # orders of a transaction that are no decisions
 _PATIENCE = 10.0  # seconds for which one tries to append while others are first
+_LONGEST = 8.0  # seconds that an order waits for others: with 10 for the store itself, callers know within 20
+_LATE = "the store does not answer, or not in time, so that this has waited for too long; ask again, or another server"
 _STOPPING = "the service is stopping; ask again, or ask another server"
 
 
@@ -108,6 +110,7 @@ class Writer:
 
     def _work(self) -> None:
         while (host := self._ready.get()) is not None:
+            self._refuse_late(host)
             batch = self._next(host)
             failed = None
             try:
@@ -122,6 +125,14 @@ class Writer:
                 host.scheduled = False
                 if host.inbox:
                     self._schedule(host)
+
+    def _refuse_late(self, host: Host) -> None:
+        """Refuse the orders that have waited too long, as the store did not answer those before them."""
+        late: list[Order] = []
+        with self._flags:
+            while host.inbox and time.monotonic() - host.inbox[0].since > _LONGEST:
+                late.append(host.inbox.popleft())
+        self._answer(late, StoreUnavailableError(_LATE))
 
     def _next(self, host: Host) -> list[Order]:
         """Return the orders of the next transaction: those that may share one, in order."""
@@ -150,35 +161,44 @@ class Writer:
     def _write(self, host: Host, batch: list[Order]) -> None:
         """Plan and append until it succeeds, or cannot."""
         started = time.perf_counter()
-        with host.turn:
-            end = time.monotonic() + _PATIENCE
-            while True:
-                if host.closed:
-                    raise UnknownBanditError(f"bandit {host.name!r} was deleted; GET /v1/bandits lists the others")
-                if time.monotonic() > end:
-                    raise StoreUnavailableError(f"other servers write to bandit {host.name!r} all the time; ask again")
-                if host.unsure:
-                    host.catch_up(self._store)
-                self._plan(host, batch)
-                if refused := [order for order in batch if order.raised is not None and (order.key or order.chosen_id)]:
-                    self._find_repeats(host, refused)  # what was done already may not be possible a second time
-                try:
-                    if self._append(host, batch) or not host.catch_up(self._store):
-                        break  # else others have written what the plans did not know of
-                except BehindError as error:  # another server was first
-                    host.unsure = True
-                    host.follow(error.events)
-                    host.unsure = not error.events  # if there are more, the next append will say so
-                except RepeatedError:
-                    host.unsure = True
-                    self._find_repeats(host, batch)
-                except DamagedError as error:
-                    host.quarantine(error.seq, error.why)
-                    raise
-                except StoreError:
-                    host.unsure = True
-                    raise
+        waited = time.monotonic() - min(order.since for order in batch)
+        if not host.turn.acquire(timeout=max(_LONGEST - waited, 0.0)):
+            raise StoreUnavailableError(_LATE)
+        try:
+            self._append_patiently(host, batch)
+        finally:
+            host.turn.release()
         self._committed(batch, time.perf_counter() - started)
+
+    def _append_patiently(self, host: Host, batch: list[Order]) -> None:
+        """Plan and append until nobody else was first; the turn is held."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            if host.closed:
+                raise UnknownBanditError(f"bandit {host.name!r} was deleted; GET /v1/bandits lists the others")
+            if time.monotonic() > end:
+                raise StoreUnavailableError(f"other servers write to bandit {host.name!r} all the time; ask again")
+            if host.unsure:
+                host.catch_up(self._store)
+            self._plan(host, batch)
+            if refused := [order for order in batch if order.raised is not None and (order.key or order.chosen_id)]:
+                self._find_repeats(host, refused)  # what was done already may not be possible a second time
+            try:
+                if self._append(host, batch) or not host.catch_up(self._store):
+                    break  # else others have written what the plans did not know of
+            except BehindError as error:  # another server was first
+                host.unsure = True
+                host.follow(error.events)
+                host.unsure = not error.events  # if there are more, the next append will say so
+            except RepeatedError:
+                host.unsure = True
+                self._find_repeats(host, batch)
+            except DamagedError as error:
+                host.quarantine(error.seq, error.why)
+                raise
+            except StoreError:
+                host.unsure = True
+                raise
 
     def _plan(self, host: Host, batch: list[Order]) -> None:
         """Plan each order on the state after those before it; what one may not do is its own error."""
