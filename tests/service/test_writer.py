@@ -19,7 +19,7 @@ from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import LookUp, Order
 from tensorbandits.service.engine.writer import TOGETHER, Writer
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.store import New, Store, StoreFullError, StoreUnavailableError
+from tensorbandits.store import New, Store, StoreError, StoreFullError, StoreUnavailableError
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli", "adds": True}
 
@@ -401,3 +401,28 @@ def test_a_bandit_that_is_written_slowly_holds_up_no_other():
         store.slow = hosts[0].id
         asyncio.run(ask())
         engine.writer.stop()
+
+
+def test_what_was_gathered_when_it_stops_is_written_and_nobody_is_left_waiting(store):
+    """The event loop hands over what it has; the threads end elsewhere, and touch nothing of the loop's."""
+    writer, hosted = Writer(store).start(), host(store)
+
+    def entered():
+        order = ask(hosted)
+        loop = asyncio.get_running_loop()
+        order.waiter = loop, loop.create_future()
+        writer.enter(order)
+        return order.waiter[1]
+
+    async def stopped():
+        waiting = [entered() for _ in range(5)]
+        writer.flush()
+        await asyncio.to_thread(writer.stop)
+        found = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+        with pytest.raises(StoreError, match="the service is stopping"):
+            entered()
+        with pytest.raises(StoreError, match="the service is stopping"):
+            await asyncio.to_thread(writer.submit(ask(hosted)).result, 60)
+        return [one["id"] for one in found]
+
+    assert asyncio.run(stopped()) == [event.decision for event in store.events(hosted.id, after=1)]
