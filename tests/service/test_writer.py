@@ -110,6 +110,24 @@ def test_orders_that_waited_too_long_for_others_are_refused(store, monkeypatch, 
     writer.stop()
 
 
+def test_decisions_of_one_request_are_made_all_or_none(store, writer):
+    """A rule may come after they were drawn: a caller that is refused must not have made the others."""
+    hosted = host(store)
+    gate = Gate(writer, hosted)
+    rule = writer.submit(orders.rule(hosted, {"forbid": {"offer": "a"}}, add=True))
+    many = [ask(hosted), ask(hosted, chosen=((0, (0,)),)), ask(hosted)]  # the second may choose "a" only
+    for one in many:
+        one.together = many
+    other = ask(hosted)
+    done = [writer.submit(one) for one in (*many, other)]
+    gate.open()
+    rule.result()
+    for one in done[:3]:
+        with pytest.raises(ValueError, match="nothing may be chosen"):
+            one.result()
+    assert [event.decision for event in store.events(hosted.id, after=2)] == [done[3].result()["id"]]
+
+
 def test_many_rewards_that_came_first_do_not_hold_decisions_up(store):
     batches = []
     writer = Writer(store, committed=lambda orders, seconds: batches.append([order.soon for order in orders])).start()

@@ -60,6 +60,7 @@ class Order:
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
     since: float = field(default_factory=time.monotonic)  # when it came
+    together: Sequence[Order] = ()  # those of one request, which are carried out all or none
     planned: list[e.BanditEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     before: Event | None = None  # of a request that the log has already

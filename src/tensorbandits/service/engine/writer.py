@@ -19,7 +19,7 @@ from typing import Any, Self
 from tensorbandits.bandit import events as e
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.engine.orders import Order
+from tensorbandits.service.engine.orders import LookUp, Order
 from tensorbandits.store import (
     BehindError,
     DamagedError,
@@ -34,6 +34,7 @@ from tensorbandits.store import (
 TOGETHER = 50  # orders of a transaction that are no decisions
 _PATIENCE = 10.0  # seconds for which one tries to append while others are first
 _LONGEST = 8.0  # seconds that an order waits for others: with 10 for the store itself, callers know within 20
+_SOON = 1.0  # the same, while the store does not answer
 _LATE = "the store does not answer, or not in time, so that this has waited for too long; ask again, or another server"
 _STOPPING = "the service is stopping; ask again, or ask another server"
 
@@ -55,6 +56,7 @@ class Writer:
         self._flags = threading.Lock()  # over which bandits are in the queue, and whether more may come
         self._gatherings: dict[Host, Gathering] = {}  # of the event loop, for each bandit
         self._stopped = False
+        self._silent = False  # whether the store did not answer the last time
         self._threads = [
             threading.Thread(target=self._work, name=f"writer-{at}", daemon=True) for at in range(store.writers)
         ]
@@ -130,9 +132,13 @@ class Writer:
         """Refuse the orders that have waited too long, as the store did not answer those before them."""
         late: list[Order] = []
         with self._flags:
-            while host.inbox and time.monotonic() - host.inbox[0].since > _LONGEST:
+            while host.inbox and self._left(host.inbox[0]) < 0.0:
                 late.append(host.inbox.popleft())
         self._answer(late, StoreUnavailableError(_LATE))
+
+    def _left(self, order: Order) -> float:
+        """Return for how many seconds an order may still wait for others."""
+        return order.since + (_SOON if self._silent else _LONGEST) - time.monotonic()
 
     def _next(self, host: Host) -> list[Order]:
         """Return the orders of the next transaction: those that may share one, in order."""
@@ -161,11 +167,14 @@ class Writer:
     def _write(self, host: Host, batch: list[Order]) -> None:
         """Plan and append until it succeeds, or cannot."""
         started = time.perf_counter()
-        waited = time.monotonic() - min(order.since for order in batch)
-        if not host.turn.acquire(timeout=max(_LONGEST - waited, 0.0)):
+        if not host.turn.acquire(timeout=max(min(map(self._left, batch)), 0.0)):
             raise StoreUnavailableError(_LATE)
         try:
             self._append_patiently(host, batch)
+            self._silent = False
+        except StoreUnavailableError:
+            self._silent = True
+            raise
         finally:
             host.turn.release()
         self._committed(batch, time.perf_counter() - started)
@@ -214,6 +223,7 @@ class Writer:
                         core.state.enter(event)
                 except Exception as error:
                     order.raised, order.planned = error, []
+        _all_or_none(batch)
 
     def _append(self, host: Host, batch: list[Order]) -> bool:
         """Append what was planned, and apply it; say whether there was anything: then the state was current."""
@@ -291,3 +301,13 @@ class Writer:
         (self._gatherings.get(host) or Gathering(self.take)).wake(outcomes)
         if host.closed:
             self._gatherings.pop(host, None)
+
+
+def _all_or_none(batch: Sequence[Order]) -> None:
+    """Refuse the orders of a request of which one is refused: its caller gets no other answer."""
+    here = {id(order) for order in batch if order.together}
+    for order in batch if here else ():
+        if order.raised is not None and not isinstance(order.raised, LookUp):
+            for other in order.together:
+                if id(other) in here and other.raised is None and other.before is None:
+                    other.raised, other.planned = order.raised, []

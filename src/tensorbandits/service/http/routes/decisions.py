@@ -33,9 +33,11 @@ async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = Non
 
 @router.route_of("ask_many", "closed_decision", "key_reused", response_model=schemas.DecisionsAnswer)
 async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: Key = None) -> Response:
-    """Decide several times at once; all requests are checked before the first decision is made."""
+    """Decide several times at once; all requests are checked before the first decision is made, and all are or none."""
     host = await service.host(name)
     made = await service.made(host, lambda: [asked(host, one, _part(key, at)) for at, one in enumerate(body.requests)])
+    for order in made:
+        order.together = made
     return reply({"decisions": await _all(service.write(order) for order in made)})
 
 
