@@ -100,6 +100,14 @@ def test_what_one_request_forgets_another_of_its_transaction_does_not_change(own
     check_restart(own, ["offers", "others"])
 
 
+def waiting(events):
+    """How many decisions wait: of those that were shown, or of those that were not, whichever are more."""
+    closed = {one["decision"] for one in events if one["kind"] in ("Rewarded", "TimedOut", "Cancelled")}
+    left = [one for one in events if one["kind"] == "Decided" and one["decision"] not in closed]
+    shown = sum(one["body"].get("active", True) for one in left)
+    return max(shown, len(left) - shown)
+
+
 def test_everything_acknowledged_in_a_storm_on_a_short_memory_is_explained_by_the_log(own):
     bandit = own.create("offers", remember=3, capacity=5)
     lock, ids, made, told, cancelled = threading.Lock(), [], {}, [], []
@@ -148,6 +156,7 @@ def test_everything_acknowledged_in_a_storm_on_a_short_memory_is_explained_by_th
     acknowledged = Counter(one["id"] for one in cancelled if one.get("changed"))
     assert not acknowledged - ended
     assert all(bandit.look_up(one)["arm"] == arm for one, arm in made.items())
+    until(lambda: waiting(all_events(bandit)) <= 5)  # those beyond the capacity are closed within a second
     check_restart(own, ["offers"])
 
 
