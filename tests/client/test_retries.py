@@ -6,6 +6,9 @@ import httpx
 import pytest
 
 from tensorbandits.client import ServerAwayError, ServerError
+from tensorbandits.client.blocking import run
+from tensorbandits.client.messages import Lost, Request
+from tensorbandits.client.retries import Retries
 from tests.client.fake import Listening, error
 
 
@@ -166,3 +169,22 @@ def test_a_quarantined_bandit_is_not_asked_again_and_again(client, fake):
     with pytest.raises(ServerAwayError, match=r"one try.*event 7"):
         bandit.ask(segment="new")
     assert fake.paths == ["ask"]
+
+
+def test_a_pause_that_took_too_long_leaves_a_try_some_time():
+    """On a busy machine a pause may end after the budget; a try with less than no time was an error of its own."""
+    now, given = [0.0], []
+
+    class Slow:
+        async def send(self, request, seconds):
+            given.append(seconds)
+            raise Lost("refused", reached=False)
+
+        async def sleep(self, seconds):
+            now[0] += seconds + 20.0  # far beyond what was asked for
+
+    retries = Retries(timeout=5.0, retries=3, budget=10.0, rest=0.0, clock=lambda: now[0], chance=lambda: 0.0)
+    with pytest.raises(ServerAwayError, match="got no answer after 2 tries"):
+        run(retries.answer(Slow(), Request("GET", "/v1/me")))
+    assert len(given) == 2
+    assert all(seconds > 0 for seconds in given)

@@ -12,6 +12,7 @@ from tensorbandits.client.messages import Answer, Lost, Request, Transport
 
 _REPAIRED = "quarantined"  # the code of a bandit that waits for somebody: trying again is no use
 BUSY = (429, 502, 503, 504)  # the service, or a proxy in front of it, says: later
+_LEAST = 0.01  # seconds of a try, should a pause have taken longer than it was to
 _FIRST, _LONGEST = 0.1, 5.0  # seconds to pause after the first try, and at most
 
 
@@ -69,7 +70,7 @@ class Retries:
             left = started + self.budget - self._clock()
             answer: Answer | None = None
             try:
-                answer = await transport.send(request, min(self.timeout, left))
+                answer = await transport.send(request, min(self.timeout, max(left, _LEAST)))
             except Lost as lost:
                 reached, last = reached or lost.reached, str(lost)
             if answer is not None:
