@@ -56,7 +56,7 @@ class Slow(tb.TensorThompsonSampling):
 
 def plan(options: Options) -> list[Settings]:
     asks = 500 if options.quick else ASKS
-    return [{"task": task, "asks": asks} for task in ("library", "http")]
+    return [{"task": task, "asks": asks} for task in ("library", "library, frozen", "http")]
 
 
 def label(settings: Settings) -> str:
@@ -64,7 +64,9 @@ def label(settings: Settings) -> str:
 
 
 def measure(settings: Settings) -> Result:
-    return (library if settings["task"] == "library" else http)(settings["asks"])
+    if settings["task"] == "http":
+        return http(settings["asks"])
+    return library(settings["asks"], frozen="frozen" in settings["task"])
 
 
 def _modes() -> dict[str, list[str]]:
@@ -112,8 +114,8 @@ def _timed(ask: Callable[[], Any], asks: int, beside: Beside) -> Result:
             "worst": float(times.max()), "p99": float(np.quantile(times, 0.99)), "done": beside.done}  # fmt: skip
 
 
-def library(asks: int) -> Result:
-    """Ask a bandit of this process."""
+def library(asks: int, frozen: bool = False) -> Result:
+    """Ask a bandit of this process; ``frozen`` keeps Python from looking for garbage in what was loaded."""
     import pyarrow as pa
 
     space, log = tb.Space(_modes()), pa.table(_log())
@@ -132,10 +134,11 @@ def library(asks: int) -> Result:
             lambda: bandit.tell_log(log.slice(0, 5_000), "reward"),
             lambda: bandit.diagnose(max_rank=1),
         ]
-        for work in works:
-            work()  # which imports what it needs
-        gc.collect()
-        gc.freeze()  # as a server does, and as a program that cares should
+        if frozen:
+            for work in works:
+                work()  # which imports what it needs
+            gc.collect()
+            gc.freeze()
         return _timed(bandit.ask, asks, Beside(works))
 
 
@@ -205,9 +208,9 @@ def section(store: Store, options: Options) -> Findings:
         Text(
             f"{SIZE} x {SIZE} x {SIZE} cells, {REWARDS:,} rewards, a learner that takes {LEARNING:g} s for a draw. "
             "Another thread saves (a server keeps snapshots), amends, adds levels like others, explains, imports and "
-            "diagnoses, one after the other, all the while. Both processes have told Python not to look for garbage in "
-            "what they had loaded (`gc.freeze()`): such a look stops all threads of a program with these libraries for "
-            "50 ms. The slowest decision may take "
+            "diagnoses, one after the other, all the while. A server, and the library in its second line, have told "
+            "Python not to look for garbage in what was loaded (`gc.freeze()`): such a look stops all threads of a "
+            "program with these libraries for 50 ms. The slowest decision may take "
             f"{TIMES:g} medians and {1e3 * MORE:g} ms."
         ),
         command(NAME, *options.flags),
