@@ -173,7 +173,7 @@ class Writer:
             self._append_patiently(host, batch)
             self._silent = False
         except StoreUnavailableError:
-            self._silent = True
+            self._silent = host.unsure  # else it did answer, and others were first all the time
             raise
         finally:
             host.turn.release()
