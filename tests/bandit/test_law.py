@@ -141,7 +141,7 @@ def test_a_ceiling_yields_where_nothing_else_is_allowed(policy, ring):
 
 def test_a_learner_keeps_the_last_draws_and_leaves_those_behind_that_know_too_little():
     policy = tb.TensorThompsonSampling((3, 4), rank=1, seed=0)
-    learner, numbers = Learner(policy, 4), []
+    learner, numbers = Learner(policy, 4, lambda draws, ahead: None), []
     for _ in range(3):
         learner.refresh(wait=True)
         numbers.append(learner.draws.numbers)
@@ -221,7 +221,7 @@ def test_the_best_of_all_draws_are_those_of_each(policy, ring):
 def test_the_law_of_a_request_that_comes_again_is_that_of_a_new_one(arguments):
     """However many draws came between, of one rank or of several."""
     policy, rng = tb.TensorThompsonSampling(SHAPE, context=(0,), seed=0, **arguments), np.random.default_rng(0)
-    learner = Learner(policy, 6)
+    learner = Learner(policy, 6, lambda draws, ahead: None)
     requests = [RequestLaw(policy.query((context,)), Shares()) for context in range(5)]
     for _ in range(150):
         learner.refresh(wait=True, least=int(rng.integers(1, 4)))

@@ -3,10 +3,17 @@ import pytest
 import tensorly as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensorly.tenalg import multi_mode_dot
+from tensorly import tenalg
 
 from tensorbandits.tensor import Tucker, best_cell
-from tensorbandits.tensor.tucker import inner_product, orthogonal_complement, outer_rows, rotation
+from tensorbandits.tensor.tucker import (
+    inner_product,
+    multi_mode_dot,
+    orthogonal_complement,
+    outer_rows,
+    rotation,
+    unfold,
+)
 
 
 def random_tucker(rng, shape, rank, offset=0.0):
@@ -24,6 +31,15 @@ def test_values_agree_with_the_full_tensor(modes, seed):
     np.testing.assert_allclose(full, tl.tucker_to_tensor((tensor.core, list(tensor.factors))) + tensor.offset)
     cells = np.array(list(np.ndindex(*tensor.shape)))
     np.testing.assert_allclose(tensor.at(cells), full.ravel(), atol=1e-12)
+
+
+@given(shapes, st.integers(0, 100))
+def test_products_and_unfoldings_are_those_of_tensorly(modes, seed):
+    tensor = random_tucker(np.random.default_rng(seed), [p for p, _ in modes], [r for _, r in modes])
+    expected = tenalg.multi_mode_dot(tensor.core, list(tensor.factors))
+    np.testing.assert_array_equal(multi_mode_dot(tensor.core, tensor.factors), expected)
+    for mode in range(len(modes)):
+        np.testing.assert_array_equal(unfold(tensor.core, mode), tl.unfold(tensor.core, mode))
 
 
 @settings(deadline=None)  # the first call may compile

@@ -3,23 +3,28 @@
 A decision is inactive until it is shown, then open until its reward comes, its window ends, or it is cancelled. The
 book knows no policy and no clock. ``plan_...`` says what a call would do and changes nothing; the other methods do it.
 Decisions that wait are kept up to a number, and the last closed ones up to another, so that memory is bounded.
-Records are immutable: a copy of the book costs one copy of its dictionary.
+Records are immutable: a copy of the book costs one copy of its dictionary. They are kept as plain tuples of numbers and
+text, which Python's garbage collector leaves alone: a look at a hundred thousand of them would stop all threads.
 """
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 import secrets
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.bandit.journal import Journal
 from tensorbandits.bandit.spans import Span
+from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, check_array, check_cells, check_count
 
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
@@ -64,6 +69,9 @@ class Record(NamedTuple):
     number: int = 0
     era: int = 0
     stamp: int = 0
+
+
+_FIELDS = {name: at for at, name in enumerate(Record._fields)}
 
 
 class Ids:
@@ -143,7 +151,7 @@ class Book:
         self.journal = Journal()
         self.rounds = 0  # decisions that became active so far
         self.inactive, self.open_count, self.closed = 0, 0, 0  # how many are in these states
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, tuple[Any, ...]] = {}  # each a Record without its class
         self._stamp = 0
         # Queues, in which an entry counts only while its record is as it was when the entry was made.
         self._hidden: deque[tuple[int, str]] = deque()  # not shown yet, oldest first
@@ -165,8 +173,8 @@ class Book:
         """Return a decision, or raise an error that says whether it is forgotten or never was."""
         if not isinstance(number, str):
             raise TypeError(f"the id is {number!r}; give the id of a decision, which is text: decision.id")
-        if (record := self._records.get(number)) is not None:
-            return record
+        if (row := self._records.get(number)) is not None:
+            return Record._make(row)
         if self.ids.issued(number):
             raise ExpiredDecisionError(
                 f"decision {number!r} was closed long ago, and is forgotten; at most {self.capacity:,} decisions wait, "
@@ -179,11 +187,12 @@ class Book:
 
     def get(self, number: Any) -> Record | None:
         """Return a decision if it is kept."""
-        return self._records.get(number)
+        row = self._records.get(number)
+        return None if row is None else Record._make(row)
 
-    def items(self) -> Iterable[tuple[str, Record]]:
-        """Return all decisions that are kept, with their ids."""
-        return self._records.items()
+    def records(self) -> Iterator[Record]:
+        """Yield all decisions that are kept."""
+        return map(Record._make, self._records.values())
 
     # What calls would do.
 
@@ -319,16 +328,16 @@ class Book:
 
     def revert(self, number: str, before: Record) -> None:
         """Let a closed decision have the state and the reward that it had before, as far as it is still kept."""
-        if (record := self._records.get(number)) is not None and before.state not in (INACTIVE, OPEN):
+        if (record := self.get(number)) is not None and before.state not in (INACTIVE, OPEN):
             self._put(number, record._replace(state=before.state, reward=before.reward))
 
     def mark(self, number: str, told: int, era: int) -> None:
         """Write down when the reward of a decision was told, if it is still kept."""
-        if (record := self._records.get(number)) is not None:
+        if (record := self.get(number)) is not None:
             self._put(number, record._replace(number=told, era=era))
 
     def _put(self, number: str, record: Record) -> None:
-        self.journal.set(self._records, number, record)
+        self.journal.set(self._records, number, tuple(record))
 
     def _close(self, number: str, record: Record, state: str, reward: float | None) -> None:
         if record.state == INACTIVE:
@@ -341,25 +350,25 @@ class Book:
         self.journal.append(self._closings, (self._stamp, number))
         while closed > self.remember:
             stamp, oldest = self.journal.popleft(self._closings)
-            if (one := self._records.get(oldest)) is not None and one.stamp == stamp:
+            if (one := self.get(oldest)) is not None and one.stamp == stamp:
                 self.journal.pop(self._records, oldest)
                 closed -= 1
         self.journal.assign(self, "closed", closed)
 
     def _is_hidden(self, stamp: int, number: str) -> bool:
-        record = self._records.get(number)
+        record = self.get(number)
         return record is not None and record.state == INACTIVE and record.stamp == stamp
 
     def _unshown(self) -> Iterator[str]:
         return (number for stamp, number in self._hidden if self._is_hidden(stamp, number))
 
     def _is_open(self, order: int, number: str) -> bool:
-        record = self._records.get(number)
+        record = self.get(number)
         return record is not None and record.state == OPEN and record.order == order
 
     def _waits(self, due: float, order: int, number: str) -> bool:
         """Whether a decision is open, and its window ends then."""
-        return self._is_open(order, number) and self._records[number].due == due
+        return self._is_open(order, number) and self[number].due == due
 
     def tidy(self) -> None:
         """Drop entries of queues that are out of date; not while changes may be taken back."""
@@ -374,9 +383,8 @@ class Book:
         if len(self._hidden) > 2 * self.inactive + _SPARE:
             self._hidden = deque(entry for entry in self._hidden if self._is_hidden(*entry))
         if len(self._closings) > 2 * self.closed + _SPARE:
-            records = self._records
             self._closings = deque(
-                (stamp, one) for stamp, one in self._closings if one in records and records[one].stamp == stamp
+                (stamp, one) for stamp, one in self._closings if one in self and self[one].stamp == stamp
             )
 
     # Reading.
@@ -394,18 +402,18 @@ class Book:
     def oldest(self, count: int) -> list[tuple[str, Record]]:
         """Return the decisions that wait longest, shown or not."""
         shown = (number for order, number in self._shown if self._is_open(order, number))
-        some = [(number, self._records[number]) for part in (shown, self._unshown()) for number in _first(part, count)]
+        some = [(number, self[number]) for part in (shown, self._unshown()) for number in _first(part, count)]
         return sorted(some, key=lambda pair: pair[1].time)[:count]
 
     def by_order(self, places: Iterable[int]) -> list[str]:
         """Return the ids of decisions by their places among those that were shown; "" for one that is forgotten."""
-        found = {record.order: number for number, record in self._records.items() if record.order}
+        order = _FIELDS["order"]
+        found = {row[order]: number for number, row in self._records.items() if row[order]}
         return [found.get(place, "") for place in places]
 
     def copy(self) -> Book:
         """Return a copy to be read, at little cost."""
-        book = Book.__new__(Book)
-        book.__dict__.update(vars(self))
+        book = copy.copy(self)
         book.journal, book._records = Journal(), self._records.copy()
         book._hidden, book._shown = self._hidden.copy(), self._shown.copy()
         book._ends = {rounds: ends.copy() for rounds, ends in self._ends.items()}
@@ -414,34 +422,39 @@ class Book:
 
     # Saving and making again.
 
-    def _listed(self) -> Iterator[tuple[str, Record]]:
-        """Decisions that are not shown, that are open, and that are closed, each in its order."""
-        records = self._records
-        yield from ((number, records[number]) for number in self._unshown())
-        yield from ((number, records[number]) for order, number in self._shown if self._is_open(order, number))
-        closed = (pair for pair in records.items() if pair[1].state not in (INACTIVE, OPEN))
-        yield from sorted(closed, key=lambda pair: pair[1].stamp)
+    def _listed(self) -> Iterator[str]:
+        """Ids of decisions that are not shown, that are open, and that are closed, each in its order."""
+        yield from self._unshown()
+        yield from (number for order, number in self._shown if self._is_open(order, number))
+        state, stamp, rows = _FIELDS["state"], _FIELDS["stamp"], self._records
+        closed = (number for number, row in rows.items() if row[state] not in (INACTIVE, OPEN))
+        yield from sorted(closed, key=lambda number: rows[number][stamp])
 
     def state(self) -> dict[str, Any]:
         """Return all decisions as plain arrays."""
-        pairs = list(self._listed())
-        records = [record for _, record in pairs]
-        whole = {"cells": "cell", "numbers": "number", "eras": "era", "orders": "order", "held": "held"}
+        numbers = list(self._listed())
+        rows = [self._records[number] for number in numbers]
+
+        def column(name: str, made: Callable[[Any], Any] = lambda value: value, kind: type = np.int64) -> NDArray[Any]:
+            at = _FIELDS[name]
+            return np.fromiter((made(row[at]) for row in pieces.gently(rows, pieces.PIECE)), kind, len(rows))
+
+        due, note, modes = column("due", kind=float), _FIELDS["note"], len(rows[0][_FIELDS["cell"]]) if rows else 0
+        levels = [column("cell", itemgetter(mode)) for mode in range(modes)]
         return {
             "rounds": self.rounds,
             "issued": self.ids.state(),
-            "ids": np.frombuffer("\n".join(number for number, _ in pairs).encode(), dtype=np.uint8),
-            "states": np.array([_STATES.index(record.state) for record in records], dtype=np.int64),
-            "due": np.array([record.due if math.isfinite(record.due) else 0.0 for record in records]),
-            "clocks": np.array([math.isfinite(one.due) * (1 + one.in_rounds) for one in records], dtype=np.int64),
-            "times": np.array([record.time for record in records]),
-            "told": np.array([record.reward is not None for record in records], dtype=np.int64),
-            "rewards": np.array([record.reward or 0.0 for record in records]),
-            "notes": {str(at): record.note for at, record in enumerate(records) if record.note is not None},
-            **{
-                name: np.array([getattr(record, part) for record in records], dtype=np.int64)
-                for name, part in whole.items()
-            },
+            "ids": np.frombuffer("\n".join(numbers).encode(), dtype=np.uint8),
+            "cells": np.stack(levels, axis=1) if rows else np.empty(0, dtype=np.int64),
+            "states": column("state", _STATES.index),
+            "due": np.where(np.isfinite(due), due, 0.0),
+            "clocks": np.isfinite(due) * (1 + column("in_rounds")),
+            "times": column("time", kind=float),
+            "told": column("reward", lambda reward: reward is not None),
+            "rewards": column("reward", lambda reward: reward or 0.0, float),
+            "notes": {str(at): row[note] for at, row in enumerate(rows) if row[note] is not None},
+            **{f"{name}s": column(name) for name in ("number", "era", "order")},
+            "held": column("held"),
         }
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
@@ -491,7 +504,7 @@ class Book:
         else:
             self.closed += 1
             self._closings.append((self._stamp, number))
-        self._records[number] = record._replace(stamp=self._stamp)
+        self._records[number] = tuple(record._replace(stamp=self._stamp))
 
 
 def check_id(number: Any) -> str:

@@ -39,7 +39,7 @@ class Core:
     def __init__(self, state: State, ring: int) -> None:
         self.state, self.lock = state, threading.RLock()
         itself = weakref.ref(self)
-        self.learner = Learner(state.policy, ring, lambda draws: _publish(itself, draws))
+        self.learner = Learner(state.policy, ring, lambda draws, ahead: _publish(itself, draws, ahead))
         self.snapshot = self._made()
 
     @property
@@ -95,10 +95,13 @@ class Core:
             self.publish(self.learner.draws)
         return self.snapshot
 
-    def publish(self, draws: Draws) -> None:
-        """Decide from these draws from now on."""
-        with self.lock:
-            self.snapshot = self.snapshot.with_draws(draws)
+    def publish(self, draws: Draws, ahead: bool = False) -> None:
+        """Decide from these draws from now on; ``ahead`` first works out what requests like the last ones need."""
+        snapshot = self.snapshot.with_draws(draws)
+        if ahead:
+            snapshot.prepare(self.snapshot.draws)
+        with self.lock:  # under which the rules may be others by now
+            self.snapshot = self.snapshot.with_draws(snapshot.draws)
 
     def _made(self) -> Snapshot:
         state, learner = self.state, self.learner
@@ -202,7 +205,7 @@ def restored_core(state: dict[str, Any], time: float, ring: int, code: dict[str,
     return Core(restored(state, policy, time), ring)
 
 
-def _publish(core: weakref.ref[Core], draws: Draws) -> None:
+def _publish(core: weakref.ref[Core], draws: Draws, ahead: bool) -> None:
     """Let a bandit decide from new draws."""
     if (one := core()) is not None:
-        one.publish(draws)
+        one.publish(draws, ahead)

@@ -138,7 +138,7 @@ class RequestLaw:
         self.floors = Spread(query, shares.floors)
         self.baseline = Spread(query, shares.baseline if shares.holdout else (), whole=True)
         self.holdout = shares.holdout if self.baseline.parts else 0.0
-        self._kept: tuple[Draws | None, dict[Cell, float]] = None, {}  # the law of the last draws
+        self._kept: tuple[tuple[Draws, dict[Cell, float]], ...] = ()  # the laws of the last two draws, newest first
         self._best: dict[int, Cell] = {}  # of each of them, by number
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
         self._under: Query | None = None
@@ -185,9 +185,9 @@ class RequestLaw:
 
     def law(self, draws: Draws) -> dict[Cell, float]:
         """Return the policy's probability of each arm that has one; worked out anew when there are new draws."""
-        known, law = self._kept
-        if known is draws:
-            return law
+        for known, law in self._kept:
+            if known is draws:
+                return law
         before, numbers = self._best, draws.numbers
         new = [number for number in numbers if number not in before]
         found = dict(zip(new, draws.best(new, self.query), strict=True))
@@ -197,8 +197,12 @@ class RequestLaw:
         for cell in best.values():
             law[cell] = law.get(cell, 0.0) + each
         law = self._lowered(law, draws, best) if self._shares.ceilings else law
-        self._best, self._kept = best, (draws, law)
+        self._best, self._kept = best, ((draws, law), *self._kept[:1])
         return law
+
+    def known(self, draws: Draws) -> bool:
+        """Say whether the law of these draws has been worked out."""
+        return any(known is draws for known, _ in self._kept)
 
     def _lowered(self, law: dict[Cell, float], draws: Draws, best: Mapping[int, Cell]) -> dict[Cell, float]:
         """The law with what arms have above a ceiling given to the best arms under none."""

@@ -7,6 +7,7 @@ and whoever has it takes them in before letting go.
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections import deque
@@ -26,10 +27,11 @@ _IDLE = 1.0  # seconds after which a background thread looks whether anybody sti
 class Learner:
     """The policy, its inbox, and its last draws.
 
-    ``size`` is how many draws decisions are made from; ``published`` is called with new ones, by whoever made them.
+    ``size`` is how many draws decisions are made from; ``published`` is called with new ones, by whoever made them, and
+    told whether there is time to prepare decisions.
     """
 
-    def __init__(self, policy: Policy, size: int, published: Callable[[Draws], None] = lambda draws: None) -> None:
+    def __init__(self, policy: Policy, size: int, published: Callable[[Draws, bool], None]) -> None:
         self.policy, self.draws, self.published = policy, Draws(size), published
         self.sampling = as_sampling(policy)
         self.taught, self.learned = 0, -1  # lessons so far, and those that the draws know of
@@ -89,10 +91,11 @@ class Learner:
         """How many lessons the draws do not know of."""
         return max(self.taught - max(self.learned, 0), 0)
 
-    def refresh(self, *, wait: bool, least: int = 1) -> bool:
+    def refresh(self, *, wait: bool, least: int = 1, ahead: bool = False) -> bool:
         """Make new draws, at least so many, and publish them; say whether that was possible without waiting for others.
 
-        While another thread has the policy nothing is done, unless one waits for it.
+        While another thread has the policy nothing is done, unless one waits for it. ``ahead`` is for threads in which
+        nobody waits for a decision: they prepare those of others.
         """
         if not self.policy.traits.learns_apart or not self._taken.acquire(blocking=wait):
             return False
@@ -107,7 +110,7 @@ class Learner:
             if fresh:
                 self.learned = taught
                 self.draws = self.draws.joined(fresh, self.policy.shape)
-                self.published(self.draws)
+                self.published(self.draws, ahead)
         finally:
             self._taken.release()
         self.take_in()
@@ -139,16 +142,19 @@ class Learner:
         if not self._working:
             self._working = True
             threading.Thread(target=_work, args=(weakref.ref(self), self._news), name="learner", daemon=True).start()
-        while wait and self.sampling is not None and not self.draws:
+        if not wait or self.sampling is None or self.draws:
+            return
+        while not self.draws:
             if self._failed is not None:
                 raise self._failed
             self._drawn.wait(_SHORT)
+        gc.collect()  # after all that was loaded; Python would do so soon by itself, and stop a later decision for it
 
     def attempt(self) -> None:
         """Learn if there is something to learn; what goes wrong is told to whoever waits."""
         try:
             if self.stale:
-                self.refresh(wait=True)
+                self.refresh(wait=True, ahead=True)
             self._failed = None
         except Exception as error:
             self._failed = error

@@ -5,6 +5,7 @@ A new one takes its place, by one assignment, whenever there are new draws, rule
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -16,6 +17,7 @@ from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.pieces import gently
 from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
@@ -23,6 +25,7 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
 
 _LAWS = 1024  # requests of which the law is kept
+_AT_ONCE = 8  # laws that are worked out before other threads have a moment
 
 
 class NotLearnedError(RuntimeError):
@@ -65,9 +68,14 @@ class Snapshot:
         """Return the same with other draws; what was worked out of requests is kept."""
         if draws and draws.shape != self.shape:
             draws = draws.widened(self.shape)
-        other = Snapshot.__new__(Snapshot)
-        other.__dict__.update(vars(self), draws=draws)
+        other = copy.copy(self)
+        other.draws = draws
         return other
+
+    def prepare(self, before: Draws) -> None:
+        """Work out the laws of the requests that came while decisions were made from the draws before these."""
+        for law in gently([law for law in list(self._laws.values()) if law.known(before)], _AT_ONCE):
+            law.law(self.draws)
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision for a request, and say with what probability."""

@@ -439,7 +439,7 @@ class State:
             self.timeline.restore(line, self.space.shape)
         unmarked = self.book.rounds - self.timeline.count
         self._unmarked = check_count(state.get("unmarked", unmarked), "decisions without a timeline", 0)
-        if any(record.order > self.book.rounds for _, record in self.book.items()):
+        if any(record.order > self.book.rounds for record in self.book.records()):
             raise ValueError("a decision is counted in no block of the timeline; give what state returned, whole")
         if (teller := state.get("teller")) is not None:  # which was not there at first
             self._restore_told(teller)

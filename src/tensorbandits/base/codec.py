@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_count
+from tensorbandits.base.pieces import gently
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -206,7 +207,7 @@ def _digest(described: Any, arrays: Arrays) -> str:
     kinds = [[name, arrays[name].dtype.name, arrays[name].shape] for name in names]
     text = json.dumps([described, kinds], sort_keys=True, separators=(",", ":"), allow_nan=False)
     digest = hashlib.blake2b(text.encode(), digest_size=32)
-    for name in names:
+    for name in gently(names):
         digest.update(arrays[name].reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 

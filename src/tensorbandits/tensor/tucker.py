@@ -189,21 +189,17 @@ def outer_rows(factors: Sequence[Floats], cells: Ints, skip: int | None = None) 
     return result
 
 
-# TensorLy is imported where it is used: it takes as long to import as all the rest.
-
-
 def multi_mode_dot(core: Floats, matrices: Sequence[Floats]) -> Floats:
     """Return ``core x_1 matrices[0] x_2 matrices[1] ..``."""
-    from tensorly import tenalg
-
-    return np.asarray(tenalg.multi_mode_dot(core, list(matrices)))
+    for mode, matrix in enumerate(matrices):
+        rest = core.shape[:mode] + core.shape[mode + 1 :]
+        core = np.moveaxis((matrix @ unfold(core, mode)).reshape(len(matrix), *rest), 0, mode)
+    return core
 
 
 def unfold(tensor: Floats, mode: int) -> Floats:
     """Return the unfolding along a mode: its levels are the rows, all other modes the columns, in C order."""
-    import tensorly
-
-    return np.asarray(tensorly.unfold(tensor, mode))
+    return np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
 
 
 def inner_product(one: Tucker, two: Tucker) -> float:

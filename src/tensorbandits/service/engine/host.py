@@ -135,7 +135,7 @@ class Host:
 
     def refresh(self, *, wait: bool = False) -> bool:
         """Have the policy learn, and decide from new draws from now on."""
-        return self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE)
+        return self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE, ahead=True)
 
     def taught(self) -> None:
         """Have a policy that decides by itself take in what was written; one that samples does so as it draws."""
