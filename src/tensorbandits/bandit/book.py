@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import heapq
 import math
-import secrets
+import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -100,7 +100,7 @@ class Ids:
         while True:
             serial = self._counts[self._token]
             self._counts[self._token] = serial + 1
-            found = f"{self._token}-{serial}-{secrets.token_hex(4)}" if secret else f"{self._token}-{serial}"
+            found = f"{self._token}-{serial}-{os.urandom(4).hex()}" if secret else f"{self._token}-{serial}"
             if found not in taken:
                 return found
 
@@ -363,8 +363,8 @@ class Book:
         return (number for stamp, number in self._hidden if self._is_hidden(stamp, number))
 
     def _is_open(self, order: int, number: str) -> bool:
-        record = self.get(number)
-        return record is not None and record.state == OPEN and record.order == order
+        row = self._records.get(number)  # not as a Record: this is asked for each decision
+        return row is not None and row[_FIELDS["order"]] == order and row[_FIELDS["state"]] == OPEN
 
     def _waits(self, due: float, order: int, number: str) -> bool:
         """Whether a decision is open, and its window ends then."""

@@ -201,7 +201,7 @@ class State:
             return []
         self.decisions += 1
         if event.active:
-            self._show(self.book[event.id], event.time)
+            self.timeline.enter(event.cell, time=event.time, held=held)
         if event.would is not None:
             self.apprentice.open(event.id, event.would, self.book.capacity)
         if event.by != "policy" or self.policy.traits.samples:
@@ -212,11 +212,8 @@ class State:
     def _activated(self, event: e.Activated) -> list[Lesson]:
         record = self.book.activate(event.id, time=event.time)
         if record is not None and not self._trying:
-            self._show(record, event.time)
+            self.timeline.enter(record.cell, time=event.time, held=record.held)
         return []
-
-    def _show(self, record: Record, time: float) -> None:
-        self.timeline.enter(record.cell, time=time, held=record.held)
 
     def _mark(self, record: Record) -> int:
         """Where the timeline counts a decision; below 0 for nowhere."""

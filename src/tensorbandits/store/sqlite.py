@@ -97,21 +97,19 @@ class SQLite(Backend):
 
     def write(self, *calls: Call, long: bool = False) -> list[Done]:
         """Run some statements in one transaction."""
-        with self._transaction() as connection:
-            return [self._run(_driver(connection), call) for call in calls]
+        with self._transaction() as driver:
+            return [self._run(driver, call) for call in calls]
 
     def create(self, name: str, created: float, rows: Sequence[dict[str, Any]]) -> int:
         """Add a bandit and its first events."""
-        with self._transaction() as connection:
-            driver = _driver(connection)
+        with self._transaction() as driver:
             [(bandit,)] = self._run(driver, (statements.create, {"name": name, "created": created})).rows
             driver.executemany(self.text(statements.append), [row | {"bandit": bandit} for row in rows])
         return int(bandit)
 
     def append(self, bandit: int, head: Head, rows: Sequence[dict[str, Any]], *then: Call) -> list[Row] | None:
         """Write the rows of events if the log ends at a head; nobody else writes meanwhile."""
-        with self._transaction() as connection:
-            driver = _driver(connection)
+        with self._transaction() as driver:
             found = self._run(driver, (statements.standing, {"bandit": bandit})).rows
             standing = Standing.of(found[0]) if found else None
             if standing is None or standing.deleted or standing.head != head:
@@ -130,8 +128,8 @@ class SQLite(Backend):
     @contextmanager
     def exclusive(self, idle: float) -> Iterator[Connection]:
         """Return a transaction in which tables may be changed."""
-        with self._transaction() as connection:
-            yield connection
+        with self._transaction(), self._writer().begin():
+            yield self._writer()
 
     @contextmanager
     def steady(self) -> Iterator[Connection]:
@@ -142,24 +140,23 @@ class SQLite(Backend):
             connection.rollback()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """Begin, and commit or roll back."""
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Begin, and commit or roll back, without SQLAlchemy's help: it would take as long as SQLite does."""
         end = time.monotonic() + PATIENCE
         if not self._mine.acquire(timeout=PATIENCE):
             raise StoreUnavailableError(f"{self.url} was written by another thread for {PATIENCE:g} seconds; ask again")
         try:
             with self.explained():
-                connection = self._writer()
-                driver = _driver(connection)
+                driver = _driver(self._writer())
                 with self._queue.head(min(end, time.monotonic() + _QUEUE)):
                     _patiently(lambda: driver.execute("BEGIN IMMEDIATE"), end)
             try:
-                with connection.begin(), self.explained():
-                    yield connection
-                    with self.explained(committing=True):
-                        driver.commit()
+                with self.explained():
+                    yield driver
+                with self.explained(committing=True):
+                    driver.commit()
             except BaseException:
-                self._reset(connection)
+                self._roll_back(driver)
                 raise
         finally:
             self._mine.release()
@@ -172,16 +169,14 @@ class SQLite(Backend):
             self._seen = -1
         return self._connection
 
-    def _reset(self, connection: Connection) -> None:
-        """Give up the writer unless it is out of its transaction, as it should be after a rollback."""
-        try:
-            stuck = connection.in_transaction() or _driver(connection).in_transaction
-        except Exception:
-            stuck = True
-        if stuck:
+    def _roll_back(self, driver: sqlite3.Connection) -> None:
+        """Leave a transaction, and give up the writer if that is not possible."""
+        with suppress(sqlite3.Error):
+            driver.rollback()
+        if driver.in_transaction and self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
             self._connection = None
-            connection.invalidate()
-            connection.close()
 
     def copied(self, connection: Connection) -> None:
         """Nothing is due: SQLite goes on after the largest number."""
