@@ -19,7 +19,6 @@ from tensorbandits.paper.item import (
     THOMPSON,
     UCB,
     Experiment,
-    Item,
     Results,
     all_policies,
     choose,
@@ -219,6 +218,3 @@ def _figure(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"Table 1: measured growth{_interval_words(by_n)}", fontsize=12)
     figure.savefig(path, dpi=150)
-
-
-ITEM = Item("table1", experiments, analyse)
