@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tensorbandits.report.evidence import below, how_section, judge, paired, regret_table, show_ratio, show_test
-from tensorbandits.sim.compare import Comparison, Run
+from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.jobs import Run
 
 RNG = np.random.default_rng(0)
 LOW, HIGH = RNG.normal(10, 1, 30), RNG.normal(20, 2, 30)

@@ -15,8 +15,9 @@ from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Experiment, Item, Results
 from tensorbandits.report.evidence import FEW, RULE, how_section
 from tensorbandits.report.page import Claim, Claims, Report, Section, Table, Text, Verdict, write
-from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.progress import rounds_bar
+from tensorbandits.sim.where import Where
 
 ITEMS: dict[str, Item] = {
     "figure2": figure2,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tensorbandits.base.checks import Cell, check_cell, check_count, is_finite
+from tensorbandits.base.checks import Cell, check_at_least, check_cell, check_count
 from tensorbandits.data.log import Log
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.effects import kind_of
@@ -144,7 +144,7 @@ class World:
         if not isinstance(log, Log):
             raise TypeError(f"the log is a {type(log).__name__}; give one that from_log has read")
         positions, least = log.space.positions(context), check_count(min_count, "min_count")
-        prior = None if shrinkage is None else _check_shrinkage(shrinkage)
+        prior = None if shrinkage is None else check_at_least(shrinkage, "shrinkage")
         return cls(**_arrays(log.ledger, *log.values(), positions, least, prior, standardise))
 
     def __repr__(self) -> str:
@@ -239,15 +239,6 @@ def _arrays(
         cumulative=np.cumsum(counts),
         pool=pool,
     )
-
-
-def _check_shrinkage(shrinkage: Any) -> float:
-    if isinstance(shrinkage, bool) or not is_finite(shrinkage) or shrinkage < 0:
-        raise ValueError(
-            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0, or "
-            "None to have it estimated"
-        )
-    return float(shrinkage)
 
 
 def _spread(at: Ints, values: Floats, counts: Ints, sums: Floats, number: Ints) -> float:

@@ -83,7 +83,7 @@ def regret_panels(
 def band_words(*comparisons: Comparison) -> str:
     """What curves of these comparisons are drawn with, as words for a title or a caption.
 
-    >>> from tensorbandits.sim.compare import Run
+    >>> from tensorbandits.sim.jobs import Run
     >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(4))
     >>> band_words(Comparison(runs)), band_words(Comparison(runs[:3]))
     ('with 95 % confidence bands', 'without confidence bands, which need 4 replications')
@@ -104,7 +104,7 @@ def plot_regret(
     linear panel alone is drawn into these, for a comparison of one environment.
 
     >>> import tempfile, pathlib
-    >>> from tensorbandits.sim.compare import Run
+    >>> from tensorbandits.sim.jobs import Run
     >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(3))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     figure = plot_regret(Comparison(runs), pathlib.Path(folder, "regret.png"))

@@ -12,7 +12,8 @@ from tensorbandits.base.checks import is_sequence
 from tensorbandits.model.effects import Kind
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
-from tensorbandits.sim.compare import Comparison, Run, compare
+from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.jobs import Run
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 
