@@ -247,13 +247,15 @@ def _dask_backend() -> Callable[..., Any]:
 def _ray(where: Where, count: int) -> Iterator[Settings]:
     check_installed("the backend 'ray'", "ray", extra="ray")
     import joblib.pool
+    from ray.util.joblib.ray_backend import RayBackend
 
     with _ray_connection(where) as ray:
         cores = int(ray.cluster_resources().get("CPU", 0))
         limit = max(1, min(where.most or cores, cores))
         before = joblib.pool.PicklingPool.__bases__  # which Ray's back end replaces, for whoever comes next too
         try:
-            backend = _ray_backend()(ray_remote_args={"num_cpus": 1})
+            backend = RayBackend(ray_remote_args={"num_cpus": 1})
+            backend.supports_return_generator = True  # it does give each result as it comes, but inherits a False
             yield {"n_jobs": min(limit, max(2, count)), "backend": backend}
         finally:
             joblib.pool.PicklingPool.__bases__ = before
@@ -286,17 +288,6 @@ def _ray_connection(where: Where) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _ray_backend() -> Callable[..., Any]:
-    from ray.util.joblib.ray_backend import RayBackend
-
-    class Backend(RayBackend):
-        """Ray's back end, which does give each result as it comes, though it inherits to say that it does not."""
-
-        supports_return_generator = True
-
-    return Backend
 
 
 _BACKENDS: dict[str, Callable[[Where, int], AbstractContextManager[Settings]]] = {

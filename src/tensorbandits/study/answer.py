@@ -45,10 +45,9 @@ def best_mean(world: World) -> float:
     """Return the mean reward of always playing the best cell, in contexts as often as they come."""
     if world.context_weights is None:
         return float(world.mean.max())
-    decided = tuple(j for j in range(world.mean.ndim) if j not in world.context)
-    best = world.mean.max(axis=decided)  # its axes are the context modes in the order of the space
-    kept = sorted(world.context)
-    best = np.transpose(best, [kept.index(mode) for mode in world.context])
+    given = len(world.context)
+    ordered = np.moveaxis(world.mean, world.context, range(given))  # the context modes come first
+    best = ordered.max(axis=tuple(range(given, ordered.ndim)))
     return float((world.context_weights * best).sum() / world.context_weights.sum())
 
 
