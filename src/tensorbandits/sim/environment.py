@@ -21,7 +21,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.tensor.allowed import Allowed, Levels
-from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
+from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, check_numbers, values_at
 
 Family = Literal["gaussian", "bernoulli", "poisson"]
 
@@ -156,22 +156,16 @@ class TensorEnvironment:
 
 
 def _check_array(mean: ArrayLike) -> Floats:
-    if np.ma.isMaskedArray(mean):
-        raise TypeError("mean is a masked array, of which NumPy would use what is masked; give all mean rewards")
-    array = np.array(mean)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"mean has type {array.dtype}; give an array of numbers, or a Tucker")
+    array = np.array(check_numbers(mean, "mean"))
     if array.ndim == 0:
         raise ValueError(f"mean is the single number {array}; give an array with one axis per mode, or a Tucker")
-    return array.astype(np.float64)
+    return array
 
 
 def _check_family(family: Any, mean: Floats | Tucker) -> None:
     """Refuse means that are not possible for the family."""
     if family not in get_args(Family):
         raise ValueError(f"family is {family!r}; allowed are {', '.join(map(repr, get_args(Family)))}")
-    if not isinstance(mean, Tucker) and not np.isfinite(mean).all():
-        raise ValueError("mean holds NaN or infinite values; replace them by finite mean rewards")
     if family == "gaussian":
         return
     negative = Tucker(-mean.core, mean.factors, -mean.offset) if isinstance(mean, Tucker) else -mean

@@ -69,16 +69,12 @@ def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
         policy = PolicyRecipe.parse(policy)
     recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
     given: dict[str, Any] = {}
-    if recipe.record.takes("rank") and _required(recipe, "rank"):
+    own_rank = inspect.signature(recipe.record.kind).parameters.get("rank")
+    if own_rank is not None and own_rank.default is inspect.Parameter.empty:
         given["rank"] = rank
     if recipe.policy == FLAGSHIP and kind != "gaussian" and not recipe.settings.get("paper"):
         given["reward"] = kind
     return replace(recipe, settings=given | dict(recipe.settings))
-
-
-def _required(recipe: PolicyRecipe, name: str) -> bool:
-    parameter = inspect.signature(recipe.record.kind).parameters.get(name)
-    return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
 def play(
