@@ -46,11 +46,7 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
     local = where.backend == "local"
     with _BACKENDS[where.backend](where, len(waiting)) as settings:
         parallel = Parallel(**settings, batch_size=1, return_as="generator_unordered")
-        calls = (
-            (delayed(_run_near)(job, os.getpid(), source_digest()) for job in waiting)
-            if local
-            else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
-        )
+        run, here = (delayed(_run_near), os.getpid()) if local else (delayed(_run_far), software())
         runs = None
         try:
             with (
@@ -58,9 +54,9 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
                 if local and where.n_jobs not in (None, 1)
                 else nullcontext()
             ):
-                runs = parallel(calls)
-            for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
-                yield run
+                runs = parallel(run(job, here, source_digest()) for job in waiting)
+            for found in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
+                yield found
         except Exception as error:
             if not local:
                 error.add_note(

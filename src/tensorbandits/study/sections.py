@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorbandits.base.drawing import COLOURS, as_written
+from tensorbandits.base.drawing import COLOURS, as_written, write
 from tensorbandits.data.columns import shorten
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
@@ -222,7 +222,7 @@ def _figure(facts: Profile, path: Path) -> None:
     for axes in (curves, spectra):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    write(figure, path)
 
 
 def _draw_curves(facts: Profile, axes: Axes) -> None:
