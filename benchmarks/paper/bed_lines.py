@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from benchmarks.paper.worlds import Campaign, FullRank, Keywords, OpenData, spread
-from tensorbandits.sim.compare import EnvironmentFactory
+from tensorbandits.sim.jobs import EnvironmentFactory
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
 OURS = "thompson"

@@ -22,9 +22,11 @@ from benchmarks.paper.bed_lines import BEDS, LABELS, MENU, OTHERS, first_seed
 from benchmarks.store import Options
 from tensorbandits.report.evidence import amount
 from tensorbandits.report.page import Table
-from tensorbandits.sim.compare import Comparison, EnvironmentFactory, Run, Where, compare
+from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.jobs import EnvironmentFactory, Run
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.sim.results import read_runs
+from tensorbandits.sim.where import Where
 
 __all__ = ["NAME", "TITLE", "choose", "run", "section"]
 

@@ -20,8 +20,9 @@ from benchmarks.timing import median_interval
 from tensorbandits.policies.registry import find
 from tensorbandits.report.evidence import FEW, amount, decide, paired, student
 from tensorbandits.report.page import Part, Table, Text
-from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
+from tensorbandits.sim.where import Where
 
 NAME = "regret"
 TITLE = "Final regret"

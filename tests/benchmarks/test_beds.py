@@ -12,7 +12,8 @@ from benchmarks.paper.baselines import BetaBernoulliArms, StandardisedEnsemble
 from benchmarks.paper.bed_lines import BEDS, LABELS, MENU, OURS, SEEN, first_seed
 from benchmarks.paper.worlds import Campaign, FullRank, Keywords, OpenData, spread
 from benchmarks.store import Options, read_lines
-from tensorbandits.sim.compare import Comparison, Run
+from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.jobs import Run
 from tests.benchmarks.test_benchmarks import run
 
 

@@ -346,6 +346,11 @@ def test_the_report_is_whole(found, tmp_path):
     assert "tensorbandits evaluate log.csv" in words
 
 
+def test_names_that_no_font_has_are_drawn_without_a_warning(log, tmp_path):
+    page, _ = tb.evaluate(log, {"優惠": {"offer": 2, "channel": 1}}, context=["segment"]).write(tmp_path)
+    assert "優惠" in page.read_text(encoding="utf-8")
+
+
 def test_the_frame_has_a_row_per_estimate(found):
     frame = found.to_frame()
     assert len(frame) == len(found.estimates) == 1 + 5 * 4

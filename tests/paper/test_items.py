@@ -85,8 +85,8 @@ def test_every_policy_of_every_item_can_be_made_for_its_environments(quick):
 
 
 def test_items_are_found_by_name_and_unknown_ones_refused():
-    assert [item.name for item in choose_items([])] == list(ITEMS)
-    assert [item.name for item in choose_items(["all", "table1"])] == list(ITEMS)
+    assert list(choose_items([])) == list(ITEMS)
+    assert list(choose_items(["all", "table1"])) == list(ITEMS)
     assert list(ITEMS) == ["figure2", "figure3", "figure4", "figureS1", "table1"]
     with pytest.raises(ValueError, match=r"no item 'figure5'; choose from figure2, .* and all"):
         choose_items(["figure5"])

@@ -88,7 +88,7 @@ def test_settings_are_listed_for_each_experiment_that_has_them():
     from tensorbandits.paper.item import Results
     from tensorbandits.sim.compare import Comparison
 
-    experiments = plan(choose_items(["figure2", "figure4"]), quick=True)
+    experiments = plan(choose_items(["figure2", "figure4"]).values(), quick=True)
     section = _how(Results(experiments, dict.fromkeys(experiments, Comparison(()))), 1, 60.0, "")
     rows = section.parts[-1].rows
     assert ["elimination", "elimination:rank=2,paper=true", "figure2"] in rows

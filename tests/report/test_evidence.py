@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tensorbandits.report.evidence import below, how_it_was_run, judge, paired, regret_table, show_ratio, show_test
-from tensorbandits.sim.compare import Comparison, Run
+from tensorbandits.report.evidence import below, how_section, judge, paired, regret_table, show_ratio, show_test
+from tensorbandits.sim.compare import Comparison
+from tensorbandits.sim.jobs import Run
 
 RNG = np.random.default_rng(0)
 LOW, HIGH = RNG.normal(10, 1, 30), RNG.normal(20, 2, 30)
@@ -142,7 +143,7 @@ def test_the_table_has_the_lowest_regret_first():
 def test_how_it_was_run_names_versions_and_no_machine():
     import platform
 
-    words = how_it_was_run(7, 90.0)
+    words = how_section(7, 90.0, "").parts[0].words
     assert "seed 7 + i" in words
     assert "1.5 minutes" in words
     assert f"numpy {np.__version__}" in words

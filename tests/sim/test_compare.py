@@ -12,8 +12,10 @@ from tensorbandits.base import frames
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.ucb import VectorizedUCB
-from tensorbandits.sim.compare import Comparison, Job, Run, compare, run_job, run_jobs
+from tensorbandits.sim.backends import run_jobs
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
+from tensorbandits.sim.jobs import Job, Run, run_job
 from tensorbandits.sim.plots import plot_regret
 from tensorbandits.sim.where import Where
 

@@ -312,7 +312,7 @@ def check_probability(value: Any, name: str) -> float:
 
 def check_at_least(value: float, name: str, least: float = 0.0) -> float:
     """Return a finite number of at least ``least``."""
-    if not is_finite(value) or value < least:
+    if isinstance(value, bool) or not is_finite(value) or value < least:
         raise ValueError(f"{name} is {value!r}; it must be a finite number of at least {least:g}")
     return float(value)
 

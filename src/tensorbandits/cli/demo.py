@@ -20,9 +20,10 @@ from tensorbandits.cli.common import (
 )
 from tensorbandits.cli.options import Replications, Rounds, TensorSeed
 from tensorbandits.report.page import markdown_table
-from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.plots import band_words, plot_regret
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
+from tensorbandits.sim.where import Where
 
 _WORLD = PaperWorld(p=15, signal=0.5)  # the paper's smaller problem
 _KNOWN = {"rank": _WORLD.rank}

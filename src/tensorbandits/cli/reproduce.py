@@ -30,7 +30,7 @@ def command(
         check_experiments("reproduce")
         check_least(replications=(replications, 1), seed=(seed, 0))
         where = check_where(jobs, backend, address)
-        names = [item.name for item in choose_items(items or ["all"])]
+        names = list(choose_items(items or ["all"]))
         written = reproduce(
             names,
             check_out(place),

@@ -9,7 +9,6 @@ from typing import Any
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.base.frames import to_frame
-from tensorbandits.data.source import open_frame
 from tensorbandits.space.labels import read
 
 
@@ -18,6 +17,8 @@ def to_parquet(frame: Any) -> bytes:
     check_installed("sending a log", "narwhals", "pyarrow")
     import narwhals as nw
     import pyarrow.parquet as pq
+
+    from tensorbandits.data.source import open_frame
 
     opened = open_frame(frame)
     table = opened.collect("pyarrow") if isinstance(opened, nw.LazyFrame) else opened

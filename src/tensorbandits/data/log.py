@@ -6,20 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base import pieces
-from tensorbandits.base.checks import Cell, check_probability, check_seed
+from tensorbandits.base.checks import Cell, check_installed, check_probability, check_seed
 from tensorbandits.data.columns import Mode, check_top
-from tensorbandits.data.source import Groups, Source, make_source
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.held_out import Rewards, summed
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
 from tensorbandits.tensor.tucker import Floats, Ints
+
+if TYPE_CHECKING:
+    from tensorbandits.data.source import Groups, Source
 
 Missing = Literal["error", "drop"]
 
@@ -223,8 +225,7 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
-    least = 2 if propensity is None else 1  # decisions of a log may all have been alike
-    return _read(make_source(frame, modes, reward, trials, propensity), top, missing, fewest=least)
+    return _read(frame, modes, reward, trials, propensity, top, missing)
 
 
 def from_known(
@@ -236,14 +237,27 @@ def from_known(
     >>> from_known(pa.table({"offer": ["b", "b"], "clicks": [1, 0]}), ["offer"], "clicks")
     Log(offer: 1; 2 rewards in 1 of 1 cells, from 2 rows)
     """
-    return _read(make_source(frame, modes, reward, trials, known=True), None, missing, fewest=1)
+    return _read(frame, modes, reward, trials, None, None, missing, known=True)
 
 
-def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing, fewest: int) -> Log:
-    """Sum up a log in its engine; each mode must have ``fewest`` levels."""
+def _read(
+    frame: Any,
+    modes: Sequence[str],
+    reward: str,
+    trials: str | None,
+    propensity: str | None,
+    top: int | Mapping[str, int] | None,
+    missing: Missing,
+    known: bool = False,
+) -> Log:
+    """Sum up a log in its engine."""
+    check_installed("reading a log", "narwhals")
+    from tensorbandits.data.source import make_source
+
+    source = make_source(frame, modes, reward, trials, propensity, known)
+    fewest = 1 if known or propensity is not None else 2  # decisions of a log may all have been alike
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
-    trials = source.trials
     wanted = check_top(top, source.modes)
     groups = source.cells()
     numbers = groups.numbers
@@ -271,9 +285,9 @@ def _read(source: Source, top: int | Mapping[str, int] | None, missing: Missing,
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
         ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
-        reward=source.reward,
+        reward=reward,
         trials=trials,
-        propensity=source.propensity,
+        propensity=propensity,
         rows=rows,
         dropped=dropped,
         options=({"top": top} if top is not None else {}) | ({"missing": missing} if missing != "error" else {}),

@@ -2,6 +2,8 @@
 
 The log's columns become a few of our own (the keys of the modes, the reward, the trials), with values that cannot be
 used turned into nulls, as all engines sum past nulls. Nothing larger than one row per group is brought to Python.
+
+Only who reads a log imports this file, as it needs narwhals.
 """
 
 from __future__ import annotations
@@ -9,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base import pieces
-from tensorbandits.base.checks import LARGEST_REWARD, SMALLEST_REWARD, check_installed
+from tensorbandits.base.checks import LARGEST_REWARD, SMALLEST_REWARD
 from tensorbandits.data.columns import Mode, Schema, check_kind, parse_modes, unknown_column
 from tensorbandits.tensor.tucker import Floats
 
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
-
+Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 _ROW = "tensorbandits_row"
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
@@ -32,9 +31,6 @@ _DROP = "correct it, or leave such rows out with missing='drop'"
 
 def open_frame(frame: Any) -> Frame:
     """Return any data frame as one of narwhals'."""
-    check_installed("reading a log", "narwhals")
-    import narwhals as nw
-
     try:
         return nw.from_native(frame)  # type: ignore[no-any-return]
     except nw.exceptions.DuplicateError as error:
@@ -65,7 +61,7 @@ class Source:
     modes: tuple[Mode, ...]
     reward: str
     trials: str | None
-    propensity: str | None = None
+    propensity: str | None
 
     @cached_property
     def schema(self) -> Schema:
@@ -78,8 +74,6 @@ class Source:
 
     def _number(self, column: str) -> nw.Expr:
         """Return a column as a float, null where it is NaN."""
-        import narwhals as nw
-
         column_as_is = nw.col(column)
         if isinstance(self.schema[column], nw.Boolean):  # DuckDB would read a CSV file's words as floats at once
             column_as_is = column_as_is.cast(nw.Int64())
@@ -91,48 +85,37 @@ class Source:
     @cached_property
     def _prepared(self) -> Frame:
         """The log as keys and numbers; a row whose reward, trials or propensity are missing has none of them."""
-        import narwhals as nw
-
         keys = [mode.key(self.schema).alias(name) for mode, name in zip(self.modes, self._keys, strict=True)]
-        reward = self._number(self.reward)
-        if self.trials is None:
-            frame = self.frame.select(*keys, reward.alias("reward"), *self._chances)
-            value, wrong = nw.col("reward"), _wrong_reward(nw.col("reward"))
-            if self.propensity is not None:
-                frame = frame.with_columns(nw.when(~nw.col("propensity").is_null()).then(value).alias("reward"))
-                wrong = wrong | (~value.is_null() & _wrong_propensity(nw.col("propensity")))
-            off = value - self.centre
+        columns = {"reward": self.reward, "trials": self.trials, "propensity": self.propensity}
+        numbers = {name: self._number(column) for name, column in columns.items() if column is not None}
+        frame = self.frame.select(*keys, *(number.alias(name) for name, number in numbers.items()))
+        if len(numbers) > 1:
+            whole = nw.all_horizontal(*(~nw.col(name).is_null() for name in numbers), ignore_nulls=False)
+            frame = frame.with_columns(nw.when(whole).then(nw.col(name)).alias(name) for name in numbers)
+        if self.trials is not None:
             return frame.with_columns(
-                (value * value).alias("square"),
-                (off * off).alias("about"),
-                wrong.cast(nw.Int64()).alias("wrong"),
+                self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"),
+                (nw.col("trials") == 0).cast(nw.Int64()).alias("idle"),
             )
-        frame = self.frame.select(*keys, reward.alias("reward"), self._number(self.trials).alias("trials"))
-        both = ~nw.col("reward").is_null() & ~nw.col("trials").is_null()
-        frame = frame.with_columns(nw.when(both).then(nw.col(name)).alias(name) for name in ("reward", "trials"))
+        value, off = nw.col("reward"), nw.col("reward") - self.centre
+        wrong = _wrong_reward(value)
+        if self.propensity is not None:
+            wrong = wrong | _wrong_propensity(nw.col("propensity"))
         return frame.with_columns(
-            self._wrong_trials("reward", "trials").cast(nw.Int64()).alias("wrong"),
-            (nw.col("trials") == 0).cast(nw.Int64()).alias("idle"),
+            (value * value).alias("square"),
+            (off * off).alias("about"),
+            wrong.cast(nw.Int64()).alias("wrong"),
         )
-
-    @property
-    def _chances(self) -> list[nw.Expr]:
-        """The column of propensities, if there is one."""
-        return [] if self.propensity is None else [self._number(self.propensity).alias("propensity")]
 
     @cached_property
     def centre(self) -> float:
         """A reward of the log, about which squares are summed, as those about 0 lose a spread far below the mean."""
-        import narwhals as nw
-
         rewards = self.frame.select(self._number(self.reward).alias("reward")).filter(~nw.col("reward").is_null())
         first = pieces.floats(_collected(rewards.head(1))["reward"])
         return float(first[0]) if len(first) and abs(first[0]) <= LARGEST_REWARD else 0.0
 
     def _wrong_trials(self, reward: str, trials: str) -> nw.Expr:
         """Say which rows cannot be that many successes of that many trials."""
-        import narwhals as nw
-
         successes, tries = nw.col(reward), nw.col(trials)
         wrong = (successes < 0) | (tries < successes)
         for column, value in ((self.reward, successes), (self.trials, tries)):
@@ -147,8 +130,6 @@ class Source:
         about the centre.
         The one pass over the log: what would show values that cannot be used is summed along.
         """
-        import narwhals as nw
-
         sums = ("wrong", "square", "about") if self.trials is None else ("wrong", "trials", "idle")
         grouped = self._prepared.group_by(*self._keys, drop_null_keys=False).agg(
             nw.len().alias("rows"),
@@ -163,8 +144,6 @@ class Source:
 
         ``kept`` are the keys of each mode to look at, or ``None`` for all.
         """
-        import narwhals as nw
-
         frame = self._prepared.filter(~nw.col("reward").is_null())
         for name, keys in zip(self._keys, kept, strict=True):
             if keys is not None:
@@ -193,17 +172,13 @@ class Source:
         """Return the error that names the first row with a missing value."""
         others = filter(None, [self.trials, self.propensity])
         columns = list(dict.fromkeys([*(mode.column for mode in self.modes), self.reward, *others]))
-        condition = self._is_missing(columns[0])
-        for column in columns[1:]:
-            condition = condition | self._is_missing(column)
-        where, row = self._first(condition, columns)
+        lacking = nw.any_horizontal(*map(self._is_missing, columns), ignore_nulls=False)
+        where, row = self._first(lacking, columns)
         column = next(name for name in columns if row[name] is None)
         return ValueError(f"column {column!r} has no value (null or NaN) in {where}; {_DROP}")
 
     def wrong_row(self) -> ValueError:
         """Return the error that names the first row whose reward, trials or propensity are not allowed."""
-        import narwhals as nw
-
         columns = [self.reward, *filter(None, [self.trials, self.propensity])]
         condition = _wrong_reward(nw.col(columns[0]).cast(nw.Float64()))
         if self.trials is not None:
@@ -234,8 +209,6 @@ class Source:
         )
 
     def _is_missing(self, column: str) -> nw.Expr:
-        import narwhals as nw
-
         missing = nw.col(column).is_null()
         if not self.schema[column].is_float():
             return missing
@@ -263,9 +236,8 @@ def make_source(
     modes: Sequence[str],
     reward: str,
     trials: str | None,
-    propensity: str | None = None,
-    *,
-    known: bool = False,
+    propensity: str | None,
+    known: bool,
 ) -> Source:
     """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
     opened = open_frame(frame)
@@ -296,8 +268,6 @@ def make_source(
 
 def _check_number(source: Source, column: str, what: str) -> None:
     """Refuse a column that holds no numbers, and show the first value that is none."""
-    import narwhals as nw
-
     kind = source.schema[column]
     if isinstance(kind, nw.Boolean) and source.trials is not None:
         raise TypeError(
@@ -340,8 +310,6 @@ def _wrong_propensity(value: nw.Expr) -> nw.Expr:
 
 def _numbered(frame: Frame, name: str) -> Frame | None:
     """Return a frame with the number of each row, by that name; ``None`` if the engine keeps no order of rows."""
-    import narwhals as nw
-
     if isinstance(frame, nw.DataFrame):
         return frame.with_row_index(name)
     native: Any = frame.to_native()
@@ -356,8 +324,6 @@ def _numbered(frame: Frame, name: str) -> Frame | None:
 
 
 def _collected(frame: Frame) -> nw.DataFrame[Any]:
-    import narwhals as nw
-
     if isinstance(frame, nw.DataFrame):
         return frame
     if frame.implementation.is_polars():

@@ -19,7 +19,7 @@ from tensorbandits.evaluate.targets import LOGGED, Choices, named, space_of
 from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.space import Space
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.tensor.tucker import Floats, Ints
 
 __all__ = ["Difference", "Estimate", "Evaluation", "evaluate"]
 
@@ -99,34 +99,24 @@ def evaluate(
 
 def _estimates(name: str, pieces: Sequence[Choices], rows: Rows, model: RewardModel, level: float) -> list[Estimate]:
     """Return the estimates of a policy by each method that can be had."""
-    direct, draws = _direct(pieces, rows, model)
-    ones = np.ones(len(rows))
-    found = [Estimate.of(name, "direct", direct, ones, level, draws)]
+    direct = _expected(pieces, rows, model, model.draws.mean(axis=0)[None], np.zeros(len(rows), dtype=np.int64))
+    totals = [model.draws[:, model.places(rows, piece.cells)] @ piece.counts(rows) for piece in pieces]
+    found = [Estimate.of(name, "direct", direct, np.ones(len(rows)), level, np.asarray(sum(totals) / len(rows)))]
     if rows.propensities is None:
         return found
     weights = np.concatenate([piece.at(rows) for piece in pieces]) / rows.propensities
-    expected = model.held_out[model.fold, model.places(rows, rows.cells)]
-    robust = doubly_robust(weights, rows.rewards, expected, _held_out(pieces, rows, model))
+    of_the_row = model.held_out[model.fold, model.places(rows, rows.cells)]
+    of_the_policy = _expected(pieces, rows, model, model.held_out, model.fold)
+    robust = doubly_robust(weights, rows.rewards, of_the_row, of_the_policy)
     by_method = {"IPS": ips(weights, rows.rewards), "SNIPS": snips(weights, rows.rewards), "DR": robust}
     return [*(Estimate.of(name, method, part, weights, level) for method, part in by_method.items()), *found]
 
 
-def _direct(pieces: Sequence[Choices], rows: Rows, model: RewardModel) -> tuple[Floats, Floats]:
-    """Return what the model given all rows expects of a policy: in each row's context (n,), and in each draw (m,)."""
-    values, draws = np.empty(len(rows)), np.zeros(len(model.draws))
-    for piece in pieces:
-        places = model.places(rows, piece.cells)
-        by_context = piece.expected(model.draws.mean(axis=0)[places], rows)
-        values[piece.rows] = by_context[rows.context_of[piece.rows]]
-        draws += model.draws[:, places] @ piece.counts(rows)
-    return values, draws / len(rows)
-
-
-def _held_out(pieces: Sequence[Choices], rows: Rows, model: RewardModel) -> Floats:
-    """Return what a model that has not seen the row expects of a policy in its context, (n,)."""
+def _expected(pieces: Sequence[Choices], rows: Rows, model: RewardModel, means: Floats, which: Ints) -> Floats:
+    """Return what is expected of a policy in each row's context, (n,), by the one of some means (k, u) that it has."""
     values = np.empty(len(rows))
     for piece in pieces:
         places = model.places(rows, piece.cells)
-        by_fold = np.array([piece.expected(means[places], rows) for means in model.held_out])
-        values[piece.rows] = by_fold[model.fold[piece.rows], rows.context_of[piece.rows]]
+        by_context = np.array([piece.expected(some[places], rows) for some in means])
+        values[piece.rows] = by_context[which[piece.rows], rows.context_of[piece.rows]]
     return values

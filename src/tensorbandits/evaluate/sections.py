@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from tensorbandits.base.drawing import COLOURS, as_written
+from tensorbandits.base.drawing import write as write_figure
 from tensorbandits.evaluate.result import METHODS, Difference, Estimate, Evaluation
 from tensorbandits.evaluate.targets import LOGGED
 from tensorbandits.report.evidence import amount
@@ -149,4 +150,4 @@ def _figure(found: Evaluation, path: Path) -> None:
     axes.set_xlabel(as_written(f"{found.reward[:40]} per decision"))
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    write_figure(figure, path)

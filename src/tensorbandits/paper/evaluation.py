@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -15,10 +15,17 @@ from tensorbandits.paper import figure2, figure3, figure4, figure_s1, table1
 from tensorbandits.paper.item import Experiment, Item, Results
 from tensorbandits.report.evidence import FEW, RULE, how_section
 from tensorbandits.report.page import Claim, Claims, Report, Section, Table, Text, Verdict, write
-from tensorbandits.sim.compare import Comparison, Where, compare
+from tensorbandits.sim.compare import Comparison, compare
 from tensorbandits.sim.progress import rounds_bar
+from tensorbandits.sim.where import Where
 
-ITEMS = {item.name: item for item in (module.ITEM for module in (figure2, figure3, figure4, figure_s1, table1))}
+ITEMS: dict[str, Item] = {
+    "figure2": figure2,
+    "figure3": figure3,
+    "figure4": figure4,
+    "figureS1": figure_s1,
+    "table1": table1,
+}
 REPLICATIONS, QUICK_REPLICATIONS = 30, 3
 
 
@@ -41,19 +48,19 @@ class Reproduction(NamedTuple):
         return f"verdicts on {len(self.claims)} claims: {numbers}"
 
 
-def choose_items(names: Sequence[str]) -> list[Item]:
+def choose_items(names: Sequence[str]) -> dict[str, Item]:
     """Return the items named, in their own order; ``all`` is every one.
 
-    >>> [item.name for item in choose_items(["table1", "figure2"])]
+    >>> list(choose_items(["table1", "figure2"]))
     ['figure2', 'table1']
     """
     unknown = [name for name in names if name != "all" and name not in ITEMS]
     if unknown:
         raise ValueError(f"there is no item {unknown[0]!r}; choose from {', '.join(ITEMS)} and all")
-    return [item for name, item in ITEMS.items() if not names or name in names or "all" in names]
+    return {name: item for name, item in ITEMS.items() if not names or name in names or "all" in names}
 
 
-def plan(items: Sequence[Item], quick: bool) -> dict[str, Experiment]:
+def plan(items: Iterable[Item], quick: bool) -> dict[str, Experiment]:
     """Return the experiments of the items by name; one that two items share is run once.
 
     >>> list(plan([ITEMS["figure2"]], quick=True))
@@ -79,7 +86,7 @@ def reproduce(
     goes on. ``progress`` shows a bar on standard error, ``command`` is what the report says made it; the other
     arguments are those of :func:`tensorbandits.compare`.
     """
-    items = choose_items(names)
+    items = choose_items(names).values()
     count = check_count(
         (QUICK_REPLICATIONS if quick else REPLICATIONS) if replications is None else replications, "replications"
     )

@@ -17,7 +17,6 @@ from tensorbandits.paper.item import (
     THOMPSON,
     UCB,
     Experiment,
-    Item,
     Results,
     all_policies,
     best_multiplier,
@@ -202,6 +201,3 @@ def _log_panels(comparison: Comparison, name: str) -> list[Panel]:
         Panel(comparison, name, f"{name}, logarithmic axes", SHOWN, scale="log"),
         Panel(comparison, name, f"{name}, regret per round", SHOWN, scale="log", quantity="per round"),
     ]
-
-
-ITEM = Item("figure2", experiments, analyse)

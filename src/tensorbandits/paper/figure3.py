@@ -11,7 +11,6 @@ from tensorbandits.paper.item import (
     THOMPSON,
     UCB,
     Experiment,
-    Item,
     Results,
     all_policies,
     choose,
@@ -87,9 +86,9 @@ def claims(comparison: Comparison) -> list[Claim]:
     ]
 
 
-def reduction(comparison: Comparison, low: str, high: str, share: float, environment: str = NAME) -> Claim:
+def reduction(comparison: Comparison, low: str, high: str, share: float) -> Claim:
     """A claim of the form "so many per cent lower"."""
-    pair = paired(comparison.at(low, environment), comparison.at(high, environment))
+    pair = paired(comparison.at(low), comparison.at(high))
     return Claim(
         f"{low} is {share:.1%} below {high} at the end".replace(".0%", "%"),
         f"{SOURCE}, there of ensemble sampling",
@@ -98,6 +97,3 @@ def reduction(comparison: Comparison, low: str, high: str, share: float, environ
         show_test([pair], 1 - share),
         "Other data, so another number is no surprise; the direction is what can be compared.",
     )
-
-
-ITEM = Item("figure3", experiments, analyse)

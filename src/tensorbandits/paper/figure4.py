@@ -15,7 +15,6 @@ from tensorbandits.paper.item import (
     SHOWN,
     UCB,
     Experiment,
-    Item,
     Results,
     all_policies,
     best_multiplier,
@@ -123,6 +122,3 @@ def why(results: Results, name: str) -> str:
         f"{rewards**-0.5:.1g} standard deviations, while the best cell is only {gap:.2f} above the average one: almost "
         "nothing can be eliminated."
     )
-
-
-ITEM = Item("figure4", experiments, analyse)

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 
 from tensorbandits.paper.figure2 import RANK, world
-from tensorbandits.paper.item import Experiment, Item, Results, picture
+from tensorbandits.paper.item import Experiment, Results, picture
 from tensorbandits.policies.registry import find
 from tensorbandits.report.evidence import LEVEL, judge, paired, show_ratio
 from tensorbandits.report.page import Claim, Claims, Part, Section, Table, Text
@@ -106,6 +106,3 @@ def _table(comparison: Comparison, name: str) -> Table:
     count = comparison.table()[0].replications
     caption = f"{CONSTANTS[name][0].label}: regret after {comparison.horizon:,} rounds, {count} replications"
     return Table(["constant", "mean", "standard error", "median", "worst"], rows, caption)
-
-
-ITEM = Item("figureS1", experiments, analyse)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -64,16 +65,14 @@ class Results:
         return mean if isinstance(mean, np.ndarray) else mean.full()
 
 
-@dataclass(frozen=True)
-class Item:
-    """A figure or table of the paper.
+class Item(Protocol):
+    """A figure or table of the paper: a module with these two functions."""
 
-    ``experiments(quick)`` says what to run; ``analyse(results)`` makes a section of the report of it.
-    """
+    def experiments(self, quick: bool) -> Sequence[Experiment]:
+        """Say what to run."""
 
-    name: str
-    experiments: Callable[[bool], Sequence[Experiment]]
-    analyse: Callable[[Results], Section]
+    def analyse(self, results: Results) -> Section:
+        """Make a section of the report of what was run."""
 
 
 def picture(

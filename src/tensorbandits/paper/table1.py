@@ -19,7 +19,6 @@ from tensorbandits.paper.item import (
     THOMPSON,
     UCB,
     Experiment,
-    Item,
     Results,
     all_policies,
     choose,
@@ -137,17 +136,9 @@ def _growth_table(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: li
     rows = []
     for name in SHOWN:
         in_n, in_p = student(slopes(by_n[name], horizons)), student(slopes(by_p[name], SIZES))
-        first, second, third = theory.table1_exponents(BOUNDED[name], 3) if name in BOUNDED else (None, None, None)
-        rows.append(
-            [
-                name,
-                _show(in_n),
-                "–" if third is None else f"{third:.2f}",
-                _show(in_p),
-                "–" if second is None else f"{second:.2f}",
-                "–" if first is None else f"{first:.2f}",
-            ]
-        )
+        known = theory.table1_exponents(BOUNDED[name], 3) if name in BOUNDED else ()
+        first, second, third = [f"{exponent:.2f}" for exponent in known] or ["–"] * 3
+        rows.append([name, _show(in_n), third, _show(in_p), second, first])
     header = ["policy", "measured in n", "theory", "measured in p", "theory, leading term", "theory, first term"]
     return Table(header, rows, "Exponents")
 
@@ -219,6 +210,3 @@ def _figure(by_n: dict[str, Floats], by_p: dict[str, Floats], horizons: list[int
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"Table 1: measured growth{_interval_words(by_n)}", fontsize=12)
     figure.savefig(path, dpi=150)
-
-
-ITEM = Item("table1", experiments, analyse)

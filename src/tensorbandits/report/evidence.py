@@ -189,21 +189,16 @@ def regret_table(comparison: Comparison, baseline: str, environment: str, names:
 
 
 def how_section(seed: int, seconds: float, command: str, *tables: Table) -> Section:
-    """The section of a report that says how it came about: the command, if known, seeds and versions, and settings."""
-    asked = [Code(command)] if command else []
-    return Section("How this was run", [*asked, Text(how_it_was_run(seed, seconds)), *tables])
+    """The section of a report that says how it came about: the command, if known, seeds and versions, and settings.
 
-
-def how_it_was_run(seed: int, seconds: float) -> str:
-    """When and how a report came about: date, time, seeds, versions; the class of machine, not which one.
-
-    >>> how_it_was_run(0, 60.0)[:11]
-    'Finished on'
+    It names the class of machine, not which one it was.
     """
+    asked = [Code(command)] if command else []
     versions = ", ".join(f"{name} {version}" for name, version in software().items())
-    return (
+    words = (
         f"Finished on {datetime.now(UTC):%Y-%m-%d}; this call took {seconds / 60:.1f} minutes, less what it found "
         f"finished from earlier calls. Seeds: replication i plays in the environment of seed {seed} + i, with policies "
         f"seeded by child i of `SeedSequence({seed})`; all policies of a replication meet the same means, contexts and "
         f"stream of noise. {platform.system()} on {platform.machine()}, {os.cpu_count()} cores; {versions}."
     )
+    return Section("How this was run", [*asked, Text(words), *tables])

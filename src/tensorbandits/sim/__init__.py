@@ -1,8 +1,10 @@
 """Simulation: environments, the one round loop, replications side by side, their figures."""
 
 from tensorbandits.sim.audience import Audience
-from tensorbandits.sim.compare import Comparison, Job, Row, Run, compare, run_job, run_jobs
+from tensorbandits.sim.backends import run_jobs
+from tensorbandits.sim.compare import Comparison, Row, compare
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
+from tensorbandits.sim.jobs import Job, Run, run_job
 from tensorbandits.sim.log_world import LogEnvironment, World
 from tensorbandits.sim.loop import Trace, simulate
 from tensorbandits.sim.plots import plot_regret

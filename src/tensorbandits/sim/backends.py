@@ -46,11 +46,7 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
     local = where.backend == "local"
     with _BACKENDS[where.backend](where, len(waiting)) as settings:
         parallel = Parallel(**settings, batch_size=1, return_as="generator_unordered")
-        calls = (
-            (delayed(_run_near)(job, os.getpid(), source_digest()) for job in waiting)
-            if local
-            else (delayed(_run_far)(job, software(), source_digest()) for job in waiting)
-        )
+        run, here = (delayed(_run_near), os.getpid()) if local else (delayed(_run_far), software())
         runs = None
         try:
             with (
@@ -58,9 +54,9 @@ def run_jobs(jobs: Iterable[Job], where: Where = _HERE) -> Generator[Run]:
                 if local and where.n_jobs not in (None, 1)
                 else nullcontext()
             ):
-                runs = parallel(calls)
-            for run in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
-                yield run
+                runs = parallel(run(job, here, source_digest()) for job in waiting)
+            for found in runs:  # noqa: UP028  ("yield from" would close the runs first, with a warning)
+                yield found
         except Exception as error:
             if not local:
                 error.add_note(
@@ -247,13 +243,15 @@ def _dask_backend() -> Callable[..., Any]:
 def _ray(where: Where, count: int) -> Iterator[Settings]:
     check_installed("the backend 'ray'", "ray", extra="ray")
     import joblib.pool
+    from ray.util.joblib.ray_backend import RayBackend
 
     with _ray_connection(where) as ray:
         cores = int(ray.cluster_resources().get("CPU", 0))
         limit = max(1, min(where.most or cores, cores))
         before = joblib.pool.PicklingPool.__bases__  # which Ray's back end replaces, for whoever comes next too
         try:
-            backend = _ray_backend()(ray_remote_args={"num_cpus": 1})
+            backend = RayBackend(ray_remote_args={"num_cpus": 1})
+            backend.supports_return_generator = True  # it does give each result as it comes, but inherits a False
             yield {"n_jobs": min(limit, max(2, count)), "backend": backend}
         finally:
             joblib.pool.PicklingPool.__bases__ = before
@@ -286,17 +284,6 @@ def _ray_connection(where: Where) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _ray_backend() -> Callable[..., Any]:
-    from ray.util.joblib.ray_backend import RayBackend
-
-    class Backend(RayBackend):
-        """Ray's back end, which does give each result as it comes, though it inherits to say that it does not."""
-
-        supports_return_generator = True
-
-    return Backend
 
 
 _BACKENDS: dict[str, Callable[[Where, int], AbstractContextManager[Settings]]] = {

@@ -16,25 +16,12 @@ from tensorbandits.base.checks import check_count
 from tensorbandits.base.frames import to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
-from tensorbandits.sim.jobs import EnvironmentFactory, Job, PolicyFactory, Run, run_job
+from tensorbandits.sim.jobs import EnvironmentFactory, Job, PolicyFactory, Run
 from tensorbandits.sim.progress import reporting
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.sim.results import ResultsFolder, read_runs
 from tensorbandits.sim.where import Where
 from tensorbandits.tensor.tucker import Floats, Ints
-
-__all__ = [
-    "Comparison",
-    "EnvironmentFactory",
-    "Job",
-    "PolicyFactory",
-    "Row",
-    "Run",
-    "Where",
-    "compare",
-    "run_job",
-    "run_jobs",
-]
 
 _SHOWN = 8  # names that are written out when a comparison is shown
 _POLICIES = "{'ucb': lambda seed: VectorizedUCB(shape, seed=seed), 'thompson': 'thompson:rank=2'}"
@@ -144,10 +131,9 @@ class Comparison:
         """Return one row per environment and policy; ``ratio`` is to the mean regret of the baseline."""
         rows = []
         for environment in self.environments:
-            reference = None if baseline is None else _finals(self.select(baseline, environment)).mean()
+            reference = None if baseline is None else self.at(baseline, environment).mean()
             for policy in dict.fromkeys(run.policy for run in self.runs if run.environment == environment):
-                runs = self.select(policy, environment)
-                finals = _finals(runs)
+                runs, finals = self.select(policy, environment), self.at(policy, environment)
                 rows.append(
                     Row(
                         environment=environment,
@@ -320,10 +306,6 @@ def _listed(names: Sequence[str]) -> str:
     """Some names in words."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(map(repr, names[:_SHOWN])) or "none") + more
-
-
-def _finals(runs: Sequence[Run]) -> Floats:
-    return np.array([run.final for run in runs])
 
 
 def _ratio(value: float, reference: float) -> float:

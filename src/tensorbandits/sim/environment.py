@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tensorbandits.base.checks import (
     Cell,
+    check_at_least,
     check_cell,
     check_context,
     check_count,
@@ -21,7 +21,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.tensor.allowed import Allowed, Levels
-from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
+from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, check_numbers, values_at
 
 Family = Literal["gaussian", "bernoulli", "poisson"]
 
@@ -85,8 +85,9 @@ class TensorEnvironment:
         self.mean = mean if isinstance(mean, Tucker) else _check_array(mean)
         self.shape: Cell = check_shape(self.mean.shape)
         self.context_modes: Cell = check_context(context, self.shape)
-        self.noise = _check_noise(noise)
-        self.family: str = _check_family(family, self.mean)
+        self.noise = check_at_least(noise, "noise")
+        _check_family(family, self.mean)
+        self.family: str = family
         self._tables = _context_tables(context_weights, self.context_modes, self.shape)
         self._best: dict[Cell, float] = {}
         self._restricted: tuple[Allowed | None, dict[Cell, float]] = None, {}  # the same for what was allowed last
@@ -155,30 +156,18 @@ class TensorEnvironment:
 
 
 def _check_array(mean: ArrayLike) -> Floats:
-    if np.ma.isMaskedArray(mean):
-        raise TypeError("mean is a masked array, of which NumPy would use what is masked; give all mean rewards")
-    array = np.array(mean)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"mean has type {array.dtype}; give an array of numbers, or a Tucker")
+    array = np.array(check_numbers(mean, "mean"))
     if array.ndim == 0:
         raise ValueError(f"mean is the single number {array}; give an array with one axis per mode, or a Tucker")
-    return array.astype(np.float64)
+    return array
 
 
-def _check_noise(noise: Any) -> float:
-    if isinstance(noise, bool) or not isinstance(noise, Real) or not math.isfinite(noise) or noise < 0:
-        raise ValueError(f"noise is {noise!r}; it is a standard deviation: give a finite number of at least 0")
-    return float(noise)
-
-
-def _check_family(family: Any, mean: Floats | Tucker) -> Family:
-    """Return the family if the means are possible for it."""
+def _check_family(family: Any, mean: Floats | Tucker) -> None:
+    """Refuse means that are not possible for the family."""
     if family not in get_args(Family):
         raise ValueError(f"family is {family!r}; allowed are {', '.join(map(repr, get_args(Family)))}")
-    if not isinstance(mean, Tucker) and not np.isfinite(mean).all():
-        raise ValueError("mean holds NaN or infinite values; replace them by finite mean rewards")
     if family == "gaussian":
-        return "gaussian"
+        return
     negative = Tucker(-mean.core, mean.factors, -mean.offset) if isinstance(mean, Tucker) else -mean
     for extreme in (best_cell(negative), best_cell(mean)):
         value = float(values_at(mean, np.array([extreme]))[0])
@@ -188,7 +177,6 @@ def _check_family(family: Any, mean: Floats | Tucker) -> Family:
                 f"the mean of cell {extreme} is {value:.6g}; means of {family} rewards are {allowed}: "
                 "rescale or clip the means, or use family='gaussian'"
             )
-    return "bernoulli" if family == "bernoulli" else "poisson"
 
 
 def _context_tables(weights: Any, modes: Cell, shape: Cell) -> list[tuple[Cell, Floats]]:

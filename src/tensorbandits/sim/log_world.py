@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tensorbandits.base.checks import Cell, check_cell, check_count, is_finite
+from tensorbandits.base.checks import Cell, check_at_least, check_cell, check_count
 from tensorbandits.data.log import Log
-from tensorbandits.ledger import Ledger
 from tensorbandits.model.effects import kind_of
 from tensorbandits.sim.environment import TensorEnvironment
 from tensorbandits.sim.shrinkage import fit_prior
@@ -144,8 +143,8 @@ class World:
         if not isinstance(log, Log):
             raise TypeError(f"the log is a {type(log).__name__}; give one that from_log has read")
         positions, least = log.space.positions(context), check_count(min_count, "min_count")
-        prior = None if shrinkage is None else _check_shrinkage(shrinkage)
-        return cls(**_arrays(log.ledger, *log.values(), positions, least, prior, standardise))
+        prior = None if shrinkage is None else check_at_least(shrinkage, "shrinkage")
+        return cls(**_arrays(log, positions, least, prior, standardise))
 
     def __repr__(self) -> str:
         return f"World(shape={self.shape}, context={self.context}, rewards={int(self.cumulative[-1])})"
@@ -187,18 +186,9 @@ class LogEnvironment(TensorEnvironment):
         return float(world.values[world.cumulative.searchsorted(rank, side="right")])
 
 
-def _arrays(
-    ledger: Ledger,
-    cells: Ints,
-    values: Floats,
-    counts: Ints,
-    positions: Cell,
-    least: int,
-    shrinkage: float | None,
-    standardise: bool,
-) -> dict[str, Any]:
+def _arrays(log: Log, positions: Cell, least: int, shrinkage: float | None, standardise: bool) -> dict[str, Any]:
     """Return what a world holds, from values (m,) that occurred so often (m,) in cells (m, d), sorted by cell."""
-    shape = ledger.shape
+    shape, (cells, values, counts) = log.shape, log.values()
     if math.prod(shape) > _MOST_CELLS:
         raise ValueError(
             f"the shape {shape} has {math.prod(shape):.3g} cells; a world writes the mean of each, at most "
@@ -220,7 +210,7 @@ def _arrays(
     centre, scale = (overall, spread or 1.0) if standardise else (0.0, 1.0)
     prior, pool = np.full(size, overall), None  # the means of what is mixed in, and what it is drawn from
     if shrinkage is None:
-        expected, shrinkage = fit_prior(ledger, kind_of(ledger))
+        expected, shrinkage = fit_prior(log.ledger, kind_of(log.ledger))
         pool = Pool.of(values, counts, expected)
         prior = pool.means().ravel()
         pool = pool._replace(values=(pool.values - centre) / scale)
@@ -241,15 +231,6 @@ def _arrays(
     )
 
 
-def _check_shrinkage(shrinkage: Any) -> float:
-    if isinstance(shrinkage, bool) or not is_finite(shrinkage) or shrinkage < 0:
-        raise ValueError(
-            f"shrinkage is {shrinkage!r}; it is a number of pseudo-rewards: give a finite number of at least 0, or "
-            "None to have it estimated"
-        )
-    return float(shrinkage)
-
-
 def _spread(at: Ints, values: Floats, counts: Ints, sums: Floats, number: Ints) -> float:
     """Return the standard deviation within cells, pooled over them; 0 if no cell has two rewards."""
     freedom = int(number.sum()) - int(np.count_nonzero(number))
@@ -261,9 +242,8 @@ def _context_weights(number: Ints, positions: Cell) -> Floats | None:
     """Return how often each context occurred, its axes in the order of the positions."""
     if not positions:
         return None
-    others = tuple(mode for mode in range(number.ndim) if mode not in positions)
-    kept = sorted(positions)
-    return np.transpose(number.sum(axis=others), [kept.index(mode) for mode in positions]).astype(np.float64)
+    ordered = np.moveaxis(number, positions, range(len(positions)))
+    return np.asarray(ordered.sum(axis=tuple(range(len(positions), number.ndim))), dtype=np.float64)
 
 
 Log.make_world = staticmethod(World.of)  # for `log.world(...)`, which could not import this file

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Quantity = Literal["cumulative", "per round"]
-
 # Line styles serve print in black and white, and tell apart more lines than there are colours.
 _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the line width
     (0, ()),
@@ -32,7 +30,6 @@ _STYLES = (  # as matplotlib has them: (offset, (on, off, ..)) in units of the l
 )
 _BAND = 4  # replications from which a band is drawn; with fewer, Student's is as wide as the figure
 _NARROW = 25  # letters of a name, for each panel beside another, with which three names fit beside each other
-_WINDOWS = 24  # over which regret per round is averaged, of equal length on a logarithmic axis
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Panel:
     title: str = ""
     policies: Sequence[str] | None = None
     scale: Literal["linear", "log y", "log"] = "linear"
-    quantity: Quantity = "cumulative"
+    quantity: Literal["cumulative", "per round"] = "cumulative"
     unit: str = "units of reward"
 
     @property
@@ -63,7 +60,7 @@ class Panel:
         if self.quantity == "cumulative":
             rounds, mean, half = self.comparison.curves(policy, self.environment)
             return rounds.astype(np.float64), mean, half
-        return self.comparison.rates(policy, self.environment, windows=_WINDOWS)
+        return self.comparison.rates(policy, self.environment)
 
 
 def regret_panels(
@@ -83,7 +80,7 @@ def regret_panels(
 def band_words(*comparisons: Comparison) -> str:
     """What curves of these comparisons are drawn with, as words for a title or a caption.
 
-    >>> from tensorbandits.sim.compare import Run
+    >>> from tensorbandits.sim.jobs import Run
     >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(4))
     >>> band_words(Comparison(runs)), band_words(Comparison(runs[:3]))
     ('with 95 % confidence bands', 'without confidence bands, which need 4 replications')
@@ -104,7 +101,7 @@ def plot_regret(
     linear panel alone is drawn into these, for a comparison of one environment.
 
     >>> import tempfile, pathlib
-    >>> from tensorbandits.sim.compare import Run
+    >>> from tensorbandits.sim.jobs import Run
     >>> runs = tuple(Run("small", "ucb", i, np.array([1, 2]), np.array([1.0, 2 + i]), 0.1) for i in range(3))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     figure = plot_regret(Comparison(runs), pathlib.Path(folder, "regret.png"))
@@ -186,8 +183,8 @@ def plot_panels(
 def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> dict[str, Artist]:
     """Draw a panel and return the line of each policy."""
     lines: dict[str, Artist] = {}
-    for policy in panel.names:
-        rounds, mean, half = panel.curve(policy)
+    curves = {policy: panel.curve(policy) for policy in panel.names}
+    for policy, (rounds, mean, half) in curves.items():
         colour, style = COLOURS[looks[policy][0] % len(COLOURS)], _STYLES[looks[policy][1] % len(_STYLES)]
         if panel.scale != "linear":
             mean = np.where(mean > 0, mean, np.nan)  # 0 has no logarithm
@@ -204,11 +201,11 @@ def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> dic
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,g}")
     else:
-        axes.set_ylim(*_limits(panel))
+        axes.set_ylim(*_limits([mean for _, mean, _ in curves.values()]))
         axes.set_yscale("log")
     if panel.scale == "log":
         axes.set_xscale("log")
-        last = max((rounds[-1] for rounds in (panel.curve(name)[0] for name in panel.names) if len(rounds)), default=1)
+        last = max((rounds[-1] for rounds, _, _ in curves.values() if len(rounds)), default=1)
         axes.set_xlim(left=max(1.0, min(10.0, last / 10), 1e-3 * last))
     else:
         axes.set_xlim(left=0)
@@ -219,9 +216,8 @@ def _draw(panel: Panel, looks: Mapping[str, tuple[int, int]], axes: Axes) -> dic
     return lines
 
 
-def _limits(panel: Panel) -> tuple[float, float]:
+def _limits(curves: Sequence[Floats]) -> tuple[float, float]:
     """The range of a logarithmic axis: from the least positive value after 1 % of the rounds to the most."""
-    curves = [panel.curve(policy)[1] for policy in panel.names]
     late = np.concatenate([curve[len(curve) // 100 :] for curve in curves] or [np.zeros(0)])
     positive = late[late > 0]
     return (0.7 * positive.min(), 1.5 * positive.max()) if positive.size else (0.1, 1.0)

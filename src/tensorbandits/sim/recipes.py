@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tensorbandits.base.checks import check_count, check_positive
+from tensorbandits.base.checks import check_at_least, check_count, check_positive
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.registry import PolicyRecord, find, records
 from tensorbandits.sim.environment import TensorEnvironment, paper_tensor
@@ -112,8 +112,7 @@ class PaperWorld:
         check_positive(self.signal, "signal")
         if self.rank > self.p:
             raise ValueError(f"rank is {self.rank}; a mode of {self.p} levels allows at most {self.p}: lower it")
-        if self.noise != 0:
-            check_positive(self.noise, "noise")
+        check_at_least(self.noise, "noise")
 
     def __call__(self, seed: int) -> TensorEnvironment:
         """Return the environment of a seed, which decides the mean rewards and the noise."""

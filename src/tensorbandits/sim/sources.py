@@ -121,7 +121,8 @@ def _digest(module: str) -> str:
         assert file is not None
         text, imports = _read(file, _stamp(file))
         if not _is_ours(name):
-            text += "".join(f"\n{library} {library_version(library)}" for library in sorted(_libraries(imports)))
+            libraries = {library.partition(".")[0] for level, library, _ in imports if not level}
+            text += "".join(f"\n{library} {library_version(library)}" for library in sorted(libraries))
             text += f"\n{_SESSION}" * _changed_since(name, file)
         hasher.update(f"{name} {len(text)} {text}".encode())
     return hasher.hexdigest()
@@ -160,10 +161,6 @@ def _resolved(imports: tuple[_Import, ...], module: str, file: Path) -> Iterator
             continue
         yield base
         yield from (f"{base}.{part}" for part in taken)
-
-
-def _libraries(imports: tuple[_Import, ...]) -> set[str]:
-    return {name.partition(".")[0] for level, name, _ in imports if not level}
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:

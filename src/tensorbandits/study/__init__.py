@@ -15,8 +15,8 @@ from tensorbandits.data.file import read_log
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import REWARDS, profile
 from tensorbandits.report.page import Report, escape, write
-from tensorbandits.sim.compare import Where
 from tensorbandits.sim.log_world import World
+from tensorbandits.sim.where import Where
 from tensorbandits.study import sections
 from tensorbandits.study.answer import Answer
 from tensorbandits.study.lineup import lineup, play

@@ -45,10 +45,9 @@ def best_mean(world: World) -> float:
     """Return the mean reward of always playing the best cell, in contexts as often as they come."""
     if world.context_weights is None:
         return float(world.mean.max())
-    decided = tuple(j for j in range(world.mean.ndim) if j not in world.context)
-    best = world.mean.max(axis=decided)  # its axes are the context modes in the order of the space
-    kept = sorted(world.context)
-    best = np.transpose(best, [kept.index(mode) for mode in world.context])
+    given = len(world.context)
+    ordered = np.moveaxis(world.mean, world.context, range(given))  # the context modes come first
+    best = ordered.max(axis=tuple(range(given, ordered.ndim)))
     return float((world.context_weights * best).sum() / world.context_weights.sum())
 
 
@@ -60,15 +59,9 @@ def log_earned(log: Log, rounds: int) -> Amount:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends.
+    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends."""
 
-    Where there is nothing to learn, ``structure`` is empty.
-    """
-
-    verdict: str
-    structure: str
-    policy: str
-    earnings: str
+    lines: tuple[str, ...]
     remarks: tuple[str, ...]
     code: str
 
@@ -92,45 +85,39 @@ class Answer:
         rounds = comparison.horizon
         beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
-        return cls(
-            verdict=facts.verdict,
-            structure=_structure(facts),
-            policy=(
-                "All that played had the same regret."
-                if alike
-                else f"**{escape(best)}** had the lowest regret of those that played."
-            ),
-            earnings=(
-                f"Over {rounds:,} rounds {'each' if alike else 'it'} would have earned "
-                f"**{earned(comparison, world, best)} {escape(log.reward, 40)}** where the log earned "
-                f"{log_earned(log, rounds)}{beside}; the best cells, known from the start, "
-                f"{amount(rounds * best_mean(world))}. Brackets are 95 % intervals, of policies over runs alone: the "
-                f"means of the log are taken as they are.{few}"
-            ),
-            remarks=tuple(remarks),
-            code=start_lines(log, world, playing[best], rounds, source, shifted),
+        policy = (
+            "All that played had the same regret."
+            if alike
+            else f"**{escape(best)}** had the lowest regret of those that played."
         )
+        earnings = (
+            f"Over {rounds:,} rounds {'each' if alike else 'it'} would have earned "
+            f"**{earned(comparison, world, best)} {escape(log.reward, 40)}** where the log earned "
+            f"{log_earned(log, rounds)}{beside}; the best cells, known from the start, "
+            f"{amount(rounds * best_mean(world))}. Brackets are 95 % intervals, of policies over runs alone: the "
+            f"means of the log are taken as they are.{few}"
+        )
+        lines = tuple(filter(None, [facts.verdict, _structure(facts), f"{policy} {earnings}"]))
+        return cls(lines, tuple(remarks), start_lines(log, world, playing[best], rounds, source, shifted))
 
     def section(self) -> Section:
         """Return the answer as the first section of a report."""
-        parts: list[Part] = [Text("\n".join(f"- {line}" for line in self._lines()))]
+        parts: list[Part] = [Text("\n".join(f"- {line}" for line in self.lines))]
         if self.remarks:
             parts += [Text("To look at in the log:"), Text("\n".join(f"- {remark}" for remark in self.remarks))]
         return Section("The answer", [*parts, Text("To start it:"), Code(self.code, "python")])
 
     def plain(self) -> str:
         """Return the answer as plain text, for a screen."""
-        lines = self._lines()
+        lines = list(self.lines)
         if self.remarks:
             lines += ["To look at in the log:", *(f"  - {remark}" for remark in self.remarks)]
         code = "\n".join(f"    {line}" for line in self.code.splitlines())
         return "\n".join([*map(plain_words, lines), "To start it:", "", code, ""])
 
-    def _lines(self) -> list[str]:
-        return [*filter(None, [self.verdict, self.structure]), f"{self.policy} {self.earnings}"]
-
 
 def _structure(facts: Profile) -> str:
+    """Say which structure to take; nothing where there is nothing to learn."""
     if facts.curve.nothing_to_learn:
         return ""
     kind, rank = facts.suggested

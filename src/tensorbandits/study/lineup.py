@@ -12,7 +12,8 @@ from tensorbandits.base.checks import is_sequence
 from tensorbandits.model.effects import Kind
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
-from tensorbandits.sim.compare import Comparison, Run, compare
+from tensorbandits.sim.compare import Comparison, compare
+from tensorbandits.sim.jobs import Run
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 
@@ -68,16 +69,12 @@ def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
         policy = PolicyRecipe.parse(policy)
     recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
     given: dict[str, Any] = {}
-    if recipe.record.takes("rank") and _required(recipe, "rank"):
+    own_rank = inspect.signature(recipe.record.kind).parameters.get("rank")
+    if own_rank is not None and own_rank.default is inspect.Parameter.empty:
         given["rank"] = rank
     if recipe.policy == FLAGSHIP and kind != "gaussian" and not recipe.settings.get("paper"):
         given["reward"] = kind
     return replace(recipe, settings=given | dict(recipe.settings))
-
-
-def _required(recipe: PolicyRecipe, name: str) -> bool:
-    parameter = inspect.signature(recipe.record.kind).parameters.get(name)
-    return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
 def play(

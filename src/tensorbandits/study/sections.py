@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorbandits.base.drawing import COLOURS, as_written
+from tensorbandits.base.drawing import COLOURS, as_written, write
 from tensorbandits.data.columns import shorten
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
@@ -48,15 +48,11 @@ def contents(log: Log, facts: Profile) -> Section:
                 f"- Rewards: {kind}. {facts.rewards:,.0f} of them from {log.rows:,} rows; rows left out: "
                 f"{dropped}.\n- Cells: {facts.density:.1%} of {int(np.prod(log.shape)):,} have rewards; rewards per "
                 f"observed cell, by quantile: {quantiles}.\n- Mean {facts.mean:.4g}; standard deviation within cells "
-                + (f"{facts.spread:.4g}." if _repeats(facts) else "unknown: no cell has two rewards.")
+                + (f"{facts.spread:.4g}." if facts.rewards_per_cell[1.0] > 1 else "unknown: no cell has two rewards.")
             ),
             Table(["mode", "levels", "which"], rows),
         ],
     )
-
-
-def _repeats(facts: Profile) -> bool:
-    return facts.rewards_per_cell[1.0] > 1
 
 
 def evidence(facts: Profile, told: int) -> Section:
@@ -226,7 +222,7 @@ def _figure(facts: Profile, path: Path) -> None:
     for axes in (curves, spectra):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    write(figure, path)
 
 
 def _draw_curves(facts: Profile, axes: Axes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -157,13 +158,10 @@ def unchanged(policy: Policy, why: str = "") -> Iterator[None]:
     assert same(before, policy.state_dict()), why or "the state of the policy has changed"
 
 
-def product_mean(shape: Cell, seed: int = 0) -> Floats:
+def product_mean(shape: Cell) -> Floats:
     """Return a random tensor of rank 1."""
-    rng = np.random.default_rng(seed)
-    result = np.ones(())
-    for size in shape:
-        result = np.multiply.outer(result, rng.standard_normal(size))
-    return result
+    rng = np.random.default_rng(0)
+    return reduce(np.multiply.outer, [rng.standard_normal(size) for size in shape])
 
 
 def random_levels(policy: Policy, rng: np.random.Generator) -> Cell:
@@ -225,12 +223,11 @@ def all_cells(shape: Cell) -> NDArray[np.int64]:
     return np.array(list(np.ndindex(shape)), dtype=np.int64)
 
 
-def random_log(shape: Cell, rounds: int, seed: int = 0, mean: Floats | None = None) -> tuple[NDArray[np.int64], Floats]:
+def random_log(shape: Cell, rounds: int) -> tuple[NDArray[np.int64], Floats]:
     """Return random cells (n, d) and noisy rewards (n,)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     cells = np.stack([rng.integers(size, size=rounds) for size in shape], axis=1)
-    mean = product_mean(shape) if mean is None else mean
-    return cells, mean[tuple(cells.T)] + 0.5 * rng.standard_normal(rounds)
+    return cells, product_mean(shape)[tuple(cells.T)] + 0.5 * rng.standard_normal(rounds)
 
 
 def ledger_of(shape: Cell, cells: NDArray[np.int64], rewards: Floats) -> Ledger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,7 @@ def _grows_as_said(policy: Policy, mode: int, count: int) -> None:
 
 def _growing(shape: tuple[int, ...]) -> Floats:
     """Means of which the last two levels of each mode are the best."""
-    result = np.ones(())
-    for size in shape:
-        result = np.multiply.outer(result, np.append(np.linspace(0.2, 1.0, size - 2), [1.5, 1.5]))
-    return result
+    return reduce(np.multiply.outer, [np.append(np.linspace(0.2, 1.0, size - 2), [1.5, 1.5]) for size in shape])
 
 
 def check_bad_growth_is_refused(case: Case) -> None:

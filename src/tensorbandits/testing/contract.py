@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,7 @@ def check_any_order_works(case: Case) -> None:
         policy = case.make(shape)
         cells = play(policy, 60)
         assert policy.ledger.rounds == 60
-        expected = Ledger(shape)
-        for cell in cells:
-            expected.add(cell, 0.0)
-        counts = {entry.cell: entry.rounds for entry in expected}
-        assert counts == {entry.cell: entry.rounds for entry in policy.ledger}, shape
+        assert dict(Counter(cells)) == {entry.cell: entry.rounds for entry in policy.ledger}, shape
         assert len(policy.best()) == len(shape)
         estimates = policy.estimate(cells[:5])
         assert estimates.shape == (5,)

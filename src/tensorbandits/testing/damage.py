@@ -11,6 +11,8 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -122,12 +124,6 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _places(part, (*path, key))
 
 
-def _at(state: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        state = state[key]
-    return state
-
-
 def _damage(state: dict[str, Any], rng: np.random.Generator) -> str:
     """Damage one part of a state in place, and say how."""
     places = [path for path in _places(state) if path != ("checksum",)]
@@ -135,14 +131,15 @@ def _damage(state: dict[str, Any], rng: np.random.Generator) -> str:
     own = [path for path in places if path[0] in ("state", "ledger", "notes")]
     some = own if own and rng.random() < 0.7 else places
     path = some[int(rng.integers(len(some)))]
-    parent, key = _at(state, path[:-1]), path[-1]
+    parent: Any = reduce(getitem, path[:-1], state)
+    key = path[-1]
     way = rng.random()
     if way < 0.1:
         del parent[key]
         return f"{path} dropped"
     if way < 0.2:
         other = places[int(rng.integers(len(places)))]
-        parent[key] = copy.deepcopy(_at(state, other))
+        parent[key] = copy.deepcopy(reduce(getitem, other, state))
         return f"{path} replaced by {other}"
     if way < 0.4:
         parent[key] = copy.deepcopy(_ODD[int(rng.integers(len(_ODD)))])

@@ -42,7 +42,9 @@ def check_follows_a_log(case: Case) -> None:
     follows = copy.deepcopy(decides)
     rng, mean, waiting = np.random.default_rng(0), product_mean(SHAPE), []
     for t in range(_ROUNDS):
-        _learn(case, decides, follows)
+        decides.learn()
+        if case.samples:
+            follows.learn()
         query = decides.query(random_levels(decides, rng), {0: [0, 2]} if t % 5 == 4 else None)
         choice = decides.propose(query, rng) if case.samples else decides.decide(query)
         if case.samples:
@@ -54,19 +56,14 @@ def check_follows_a_log(case: Case) -> None:
             _both(decides, follows, told, reward, t)
     _alike(case, decides, follows)
     for t in range(_AHEAD):
-        _learn(case, decides, follows, every=True)
+        for policy in (decides, follows):
+            policy.learn()
         query = decides.query(random_levels(decides, rng))
         one, two = (policy.propose(query, np.random.default_rng(t)) for policy in (decides, follows))
         assert one.cell == two.cell, f"decision {t} after the log is {one} of one policy, {two} of the other"
         for policy in (decides, follows):
             policy.issued(*one)
             policy.tell(one.cell, float(mean[one.cell]), one.note)
-
-
-def _learn(case: Case, decides: Policy, follows: Policy, *, every: bool = False) -> None:
-    decides.learn()
-    if case.samples or every:
-        follows.learn()
 
 
 def _both(decides: Policy, follows: Policy, told: Choice, reward: float, t: int) -> None:
