@@ -6,17 +6,16 @@ however many people look, one thread in twenty seconds works for a second at mos
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import nearest
 from tensorbandits.service.page.views import believed, kept, past
 from tensorbandits.service.page.views.looks import Looks
 from tensorbandits.service.page.views.parts import Reader, count, levels, plain, probability, word
+from tensorbandits.store import Event
 
 __all__ = ["VIEWS", "Looked", "Looks", "view"]
 
@@ -31,24 +30,17 @@ class Looked(NamedTuple):
     Parameters
     ----------
     bandit : as it is here, now.
-    settings : those of the bandit, as changed since it was created; ``default``, ``window``, ``holdout``,
-        ``half_life`` and ``apprentice`` are looked at.
-    apprentice : what it would have earned in the place of a caller's rule, if it ever ran beside one.
-    tail : returns the last events, so many, newest first: seq, time, kind, decision, body.
-    lags : returns how many seconds the last rewards took, from decision to reward; some thousands at most.
-    oldest : returns the decisions that wait longest, so many: id, cell, and as far as is known time and active.
+    tail : returns the last events, so many, newest first.
+    oldest : returns the decisions that wait longest, so many: id, cell, time and active.
     health : returns numbers and texts of the process and of this bandit in it, by name.
     now : returns the time in seconds.
     """
 
     bandit: Core
-    settings: Mapping[str, Any] = {}
-    apprentice: Apprentice | None = None
-    tail: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()
-    lags: Callable[[], Sequence[float]] = tuple
-    oldest: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()
-    health: Callable[[], Mapping[str, Any]] = dict
-    now: Callable[[], float] = time.time
+    tail: Callable[[int], Sequence[Event]]
+    oldest: Callable[[int], Sequence[Mapping[str, Any]]]
+    health: Callable[[], Mapping[str, Any]]
+    now: Callable[[], float]
 
 
 def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -68,27 +60,13 @@ def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> 
 
 
 def _wait(looked: Looked) -> past.Wait:
-    window = Span.of(looked.settings.get("window"), "window")
-    return past.Wait(window, looked.settings.get("default"), looked.now())
-
-
-def _is_apprentice(looked: Looked) -> bool:
-    return bool(looked.settings.get("apprentice"))
+    settings = looked.bandit.state.settings
+    return past.Wait(Span.of(settings.get("window"), "window"), settings.get("default"), looked.now())
 
 
 def _overview(looked: Looked) -> dict[str, Any]:
     last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
-    found = past.overview(looked.bandit, _wait(looked), lags=looked.lags(), last=last)
-    return found | {"apprentice": _is_apprentice(looked)}
-
-
-def _reward(looked: Looked) -> dict[str, Any]:
-    return past.reward(looked.bandit, _wait(looked)) | {"apprentice": _is_apprentice(looked)}
-
-
-def _decisions(looked: Looked, count: int) -> dict[str, Any]:
-    window = looked.settings.get("window")
-    return kept.decisions(looked.bandit, looked.oldest(count), looked.lags(), looked.now(), window)
+    return past.overview(looked.bandit, _wait(looked), last)
 
 
 def _events(looked: Looked, count: int) -> dict[str, Any]:
@@ -104,9 +82,9 @@ class View(NamedTuple):
 
 
 VIEWS = {
-    "space": View(lambda looked: kept.space(looked.bandit, looked.settings)),
+    "space": View(lambda looked: kept.space(looked.bandit)),
     "overview": View(_overview),
-    "reward": View(_reward),
+    "reward": View(lambda looked: past.reward(looked.bandit, _wait(looked))),
     "traffic": View(lambda looked, mode: past.traffic(looked.bandit, mode), {"mode": word}),
     "heat": View(
         lambda looked, **given: believed.heat(looked.bandit, **given),
@@ -117,9 +95,12 @@ VIEWS = {
         lambda looked, **given: believed.arms(looked.bandit, **given),
         {"context": levels, "level": probability(0.9), "count": count(_ARMS, _MOST_ARMS)},
     ),
-    "decisions": View(_decisions, {"count": count(_OLDEST, _MOST_EVENTS)}),
+    "decisions": View(
+        lambda looked, count: kept.decisions(looked.bandit, looked.oldest(count), looked.now()),
+        {"count": count(_OLDEST, _MOST_EVENTS)},
+    ),
     "drift": View(lambda looked: believed.drift(looked.bandit)),
-    "apprentice": View(lambda looked: kept.apprentice(looked.bandit, _is_apprentice(looked), looked.apprentice)),
+    "apprentice": View(lambda looked: kept.apprentice(looked.bandit)),
     "events": View(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
     "health": View(lambda looked: {"numbers": dict(looked.health())}),
 }

@@ -41,14 +41,12 @@ class Wait(NamedTuple):
     now: float
 
 
-def overview(
-    bandit: Core, wait: Wait, *, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def overview(bandit: Core, wait: Wait, last: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the numbers that are seen first.
 
     ``policy`` and ``holdout`` have decisions, rewards, and the mean reward with its 95 % interval; ``uplift`` is their
-    difference, and relative to the holdout; ``settled`` is the share of decisions that these means are of. ``lags`` are
-    seconds from decision to reward, ``last`` is the last event.
+    difference, and relative to the holdout; ``settled`` is the share of decisions that these means are of. ``lag`` is
+    in seconds from decision to reward, ``last`` is the last event.
     """
     timeline, kind = bandit.timeline(), _kind(bandit)
     totals, ripe = timeline.totals, _settled(timeline, wait, bandit.waiting)
@@ -65,18 +63,19 @@ def overview(
         "policy": sides["policy"],
         "holdout": sides["holdout"] if totals[:, 1, 0].any() else None,
         "uplift": _uplift(sums, kind),
-        "lag": lag(lags),
+        "lag": lag(list(bandit.state.lags)),
         "first_time": float(timeline.starts[0]) if timeline.count else None,
         "last_time": timeline.last if timeline.count else None,
         "last_event": last,
         "spark": _spark(totals[ripe][:, int(not sides["policy"]["rewards"])]),
         "version": bandit.space.version,
+        "apprentice": _is_apprentice(bandit),
     }
 
 
 def lag(lags: Sequence[float]) -> dict[str, Any] | None:
     """Return the median and other quantiles of seconds from decision to reward."""
-    if not len(lags):
+    if not lags:
         return None
     found = np.quantile(np.asarray(lags, dtype=float), _QUANTILES)
     return {"count": len(lags), **{f"p{100 * q:.0f}": one for q, one in zip(_QUANTILES, found.tolist(), strict=True)}}
@@ -99,7 +98,7 @@ def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
         if kept[:, at, 1].any():
             sums = np.add.reduceat(kept[:, at], starts, axis=0)
             found[name] = {**_places(timeline, starts, ripe), "rewards": sums[:, 1], **bounds(sums, kind)}
-    found["uplift"] = None
+    found |= {"uplift": None, "apprentice": _is_apprentice(bandit)}
     if found["policy"] and found["holdout"]:
         starts = _starts(kept[:, 1, 1])
         parts = np.add.reduceat(kept, starts, axis=0)
@@ -147,6 +146,10 @@ def traffic(bandit: Core, mode: str | None = None) -> dict[str, Any]:
 def _kind(bandit: Core) -> str | None:
     kind: str | None = getattr(bandit.policy, "reward", None)
     return kind
+
+
+def _is_apprentice(bandit: Core) -> bool:
+    return bool(bandit.state.settings.get("apprentice"))
 
 
 def _settled(timeline: Timeline, wait: Wait, waiting: int) -> NDArray[np.bool_]:
