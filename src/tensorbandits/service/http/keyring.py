@@ -246,13 +246,10 @@ class Keys:
         self.read()
         return row, key
 
-    def rows(self) -> list[KeyRow]:
-        """Return all keys, revoked ones too."""
-        return self._store.keys()
-
     def revoke(self, id: str) -> None:
         """Revoke a key; one that is revoked already stays so."""
-        if not self._store.revoke_key(id, time.time()) and all(row.id != id for row in self.rows()):
+        rows = self._store.keys()
+        if not self._store.revoke_key(id, time.time()) and all(row.id != id for row in rows):
             raise Problem("not_found", f"there is no key {short(id)}; GET /v1/keys lists them")
         self.read()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
+from anyio.to_thread import run_sync
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -149,7 +150,7 @@ async def import_log(
             return warm_start.past_of_log(space, frame, reward, trials, mapped, constant, missing)
 
     asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
-    async with imports.received(request, asked) as upload, request.app.state.importing:  # one after the other
+    async with imports.received(request, asked) as upload, service.imports:
         past = await run_in_threadpool(read, upload)
     command = Import(past, constant, unknown, weight)
     order = await run_in_threadpool(orders.import_log, host, command, upload.digest, key)
@@ -194,18 +195,13 @@ async def view(name: Name, what: str, request: Request, service: Served) -> Resp
     def look() -> bytes:
         return service.looks.get(where, what, lambda: make_view(_looked(service, host), what, params))
 
-    return Response(await service.looked(look), media_type="application/json")
+    return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
 
 
 def _looked(service: Serving, host: Host) -> Looked:
-    core = host.core
-    state = core.state
     return Looked(
-        core,
-        state.settings,
-        state.apprentice if state.apprentice.count or state.settings.get("apprentice") else None,
-        tail=lambda count: [_shown(event) for event in service.store.tail(host.id, count)],
-        lags=lambda: list(state.lags),
+        host.core,
+        tail=lambda count: service.store.tail(host.id, count),
         oldest=host.oldest,
         health=lambda: service.health(host),
         now=service.engine.clock.now,

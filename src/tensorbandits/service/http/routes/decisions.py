@@ -10,14 +10,14 @@ from fastapi import Path, Response
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
-from tensorbandits.bandit.settings import labels_of, named
+from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host, became
 from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import explain
 from tensorbandits.service.http.routes.router import Name, Router
-from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply, told
+from tensorbandits.service.http.serving import Key, Served, Serving, allowed_labels, asked, marked, reply, told
 from tensorbandits.space.labels import written
 
 router = Router("decisions")
@@ -109,8 +109,7 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     """Return the arm believed best; explores and changes nothing. It takes longer than a decision."""
     host = await service.host(name)
     given = body.given()
-    allowed = {mode: labels_of(some) for mode, some in given["allowed"].items()} if given.get("allowed") else None
-    request, space = host.request(named(given.get("context")), allowed), host.core.space
+    request, space = host.request(named(given.get("context")), allowed_labels(given)), host.core.space
     labels = space.labels(await run_in_threadpool(host.core.best, request))
     free = [mode for at, mode in enumerate(space.modes) if at not in space.context]
     return reply({"arm": {mode: written(labels[mode]) for mode in free}})
