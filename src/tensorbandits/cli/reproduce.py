@@ -1,14 +1,19 @@
 """``tensorbandits reproduce``: the paper's figures and tables, and an honest report."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tensorbandits.cli.common import check_experiments, check_least, check_out, check_where, one_line_errors
-from tensorbandits.cli.options import Address, Backend, Seed
+from tensorbandits.cli.common import (
+    check_experiments,
+    check_least,
+    check_out,
+    check_where,
+    command_line,
+    one_line_errors,
+)
+from tensorbandits.cli.options import Address, Backend, Jobs, Seed
 from tensorbandits.paper.evaluation import ITEMS
 
 
@@ -17,7 +22,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Few replications, short horizons.")] = False,
     replications: Annotated[int | None, typer.Option(help="Runs of each policy; 30, or 3 when quick.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results and report.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; every core here, every worker of a cluster.")] = None,
+    jobs: Jobs = None,
     seed: Seed = 0,
     backend: Backend = "local",
     address: Address = None,
@@ -39,6 +44,6 @@ def command(
             seed=seed,
             where=where,
             progress=True,
-            command=shlex.join(["tensorbandits", *sys.argv[1:]]),
+            command=command_line(),
         )
         typer.echo(f"wrote {written.page} and {written.twin}; {written.tally()}")
