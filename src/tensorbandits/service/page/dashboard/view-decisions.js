@@ -17,7 +17,7 @@ export function decisions() {
     const columns = [{ title: "waits for" }, ...found.modes.map((mode) => ({ title: mode })), { title: "id" }];
     list.replaceChildren(...(found.oldest.length ? [table(columns, found.oldest.map((one) => [f.duration(one.age) + (one.active ? "" : " (not shown yet)"), ...one.labels, h("code", {}, one.id)]), "Decisions that wait longest")] : []));
     figure.element.hidden = !found.lag;
-    none.replaceChildren(...(found.lag ? [] : [empty("No rewards since the server started", h("p", {}, "How long they take is shown when the next ones come."))]));
+    fill(none, !found.lag && empty("No rewards since the server started", h("p", {}, "How long they take is shown when the next ones come.")));
     if (found.lag) await figure.draw(draw(found));
   }
 
