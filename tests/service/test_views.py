@@ -10,6 +10,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.bandit.apprentice import Apprentice, Shadow
 from tensorbandits.bandit.core import restored_core
+from tensorbandits.bandit.spans import Span
 from tensorbandits.policies import registry
 from tensorbandits.service.page.views import VIEWS, Looked, Looks, view
 from tensorbandits.service.page.views.parts import bounds
@@ -70,6 +71,8 @@ def compared(count=20):
 def seen(bandit, settings=None, apprentice=None, now=lambda: 1.7e9 + 60):
     core = restored_core(bandit.state_dict(), 0.0, 16, {})
     core.state.settings = settings or {"default": None, "window": "10 min", "apprentice": False}
+    core.state.book.window = Span.of(core.state.settings.get("window"), "window")
+    core.state.book.default = core.state.settings.get("default")
     core.state.apprentice = apprentice or compared()
     core.state.lags.clear()
     core.state.lags.extend([0.01, 5.0, 1e7])

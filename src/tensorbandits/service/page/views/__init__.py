@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import nearest
 from tensorbandits.service.page.views import believed, kept, past
 from tensorbandits.service.page.views.looks import Looks
@@ -59,14 +58,9 @@ def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> 
     return found
 
 
-def _wait(looked: Looked) -> past.Wait:
-    settings = looked.bandit.state.settings
-    return past.Wait(Span.of(settings.get("window"), "window"), settings.get("default"), looked.now())
-
-
 def _overview(looked: Looked) -> dict[str, Any]:
     last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
-    return past.overview(looked.bandit, _wait(looked), last)
+    return past.overview(looked.bandit, looked.now(), last)
 
 
 def _events(looked: Looked, count: int) -> dict[str, Any]:
@@ -84,7 +78,7 @@ class View(NamedTuple):
 VIEWS = {
     "space": View(lambda looked: kept.space(looked.bandit)),
     "overview": View(_overview),
-    "reward": View(lambda looked: past.reward(looked.bandit, _wait(looked))),
+    "reward": View(lambda looked: past.reward(looked.bandit, looked.now())),
     "traffic": View(lambda looked, mode: past.traffic(looked.bandit, mode), {"mode": word}),
     "heat": View(
         lambda looked, **given: believed.heat(looked.bandit, **given),
