@@ -12,7 +12,7 @@ from tensorbandits.bandit.apprentice import Apprentice, Shadow
 from tensorbandits.bandit.core import restored_core
 from tensorbandits.bandit.spans import Span
 from tensorbandits.policies import registry
-from tensorbandits.service.page.views import VIEWS, Looked, Looks, view
+from tensorbandits.service.page.views import VIEWS, ViewCache, ViewSource, view
 from tensorbandits.service.page.views.parts import bounds
 from tensorbandits.store import Event
 
@@ -77,7 +77,7 @@ def seen(bandit, settings=None, apprentice=None, now=lambda: 1.7e9 + 60):
     core.state.lags.clear()
     core.state.lags.extend([0.01, 5.0, 1e7])
     oldest = {"id": "d-1", "cell": [0] * len(bandit.space.modes), "time": 1.7e9, "active": True}
-    return Looked(
+    return ViewSource(
         core,
         tail=lambda count: events(bandit)[:count],
         oldest=lambda count: [oldest, {**oldest, "active": False}][:count],
@@ -349,7 +349,7 @@ def test_answers_are_kept_the_longer_the_more_work_they_were():
         now[0] += 3.0
         return {"made": len(made)}
 
-    looks = Looks(clock=lambda: now[0])
+    looks = ViewCache(clock=lambda: now[0])
     assert looks.get("a", "overview", make) == b'{"made":1}' == looks.get("a", "overview", make)
     now[0] += 59.0
     looks.get("a", "overview", make)
@@ -360,7 +360,7 @@ def test_answers_are_kept_the_longer_the_more_work_they_were():
 
 def test_who_asks_meanwhile_gets_the_old_answer():
     now, going, go_on = [0.0], threading.Event(), threading.Event()
-    looks = Looks(clock=lambda: now[0])
+    looks = ViewCache(clock=lambda: now[0])
     looks.get("a", "overview", lambda: {"made": 1})
     now[0] += 10.0
 
@@ -380,7 +380,7 @@ def test_who_asks_meanwhile_gets_the_old_answer():
 
 
 def test_an_answer_that_fails_is_not_kept():
-    looks = Looks()
+    looks = ViewCache()
     with pytest.raises(ValueError, match="wrong"):
         looks.get("a", "overview", lambda: (_ for _ in ()).throw(ValueError("wrong")))
     assert looks.get("a", "overview", lambda: {"made": 1}) == b'{"made":1}'

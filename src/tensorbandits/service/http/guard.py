@@ -21,7 +21,7 @@ from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
-from tensorbandits.service.http.security import PLACE, Visit
+from tensorbandits.service.http.security import VISIT, Visit
 from tensorbandits.service.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Guard:
             return
         began = perf_counter()
         headers = dict(scope["headers"])
-        visit = scope[PLACE] = Visit(_request_id(headers.get(b"x-request-id")))
+        visit = scope[VISIT] = Visit(_request_id(headers.get(b"x-request-id")))
         length = _length(headers)
         reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
         try:

@@ -26,7 +26,7 @@ from tensorbandits.service.http import schemas
 from tensorbandits.service.http.fingerprint import fingerprint
 from tensorbandits.service.http.keyring import Keys
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.service.page.views import Looks
+from tensorbandits.service.page.views import ViewCache
 from tensorbandits.service.settings import Settings
 from tensorbandits.space.labels import Label
 from tensorbandits.store import Store, UnknownBanditError
@@ -42,7 +42,7 @@ class Serving:
 
     def __init__(self, settings: Settings, store: Store, engine: Engine, keys: Keys, metrics: Metrics) -> None:
         self.settings, self.store, self.engine, self.keys, self.metrics = settings, store, engine, keys, metrics
-        self.looks = Looks()
+        self.view_cache = ViewCache()
         self.view_threads = CapacityLimiter(2)  # of their own: some views take seconds
         self.body_threads = CapacityLimiter(2)  # that read large bodies
         self.imports = CapacityLimiter(1)  # one after the other, as they take memory
@@ -108,7 +108,7 @@ class Serving:
         }
 
 
-def asked(host: Host, body: schemas.AskBody, key: str | None) -> Order:
+def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     """Return the order of a decision that JSON describes, drawn now."""
     given = body.given()
     request = host.request(
@@ -123,7 +123,7 @@ def asked(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     return orders.ask(host, request, key, mark)
 
 
-def told(host: Host, body: schemas.TellBody, key: str | None) -> Order:
+def tell_order(host: Host, body: schemas.TellBody, key: str | None) -> Order:
     """Return the order of a reward that JSON describes."""
     given = body.given()
     has_id, has_arm = given.get("id") is not None, given.get("arm") is not None
@@ -133,7 +133,7 @@ def told(host: Host, body: schemas.TellBody, key: str | None) -> Order:
         raise ValueError("context and trials go with an arm; a decision has a context already: leave them out")
     if has_arm and (given.get("amend") or given.get("add")):
         raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
-    return orders.tell(host, given, key, marked("tell", body, key))
+    return orders.tell(host, given, key, fingerprint_of("tell", body, key))
 
 
 def allowed_labels(given: dict[str, Any]) -> dict[str, list[Label]] | None:
@@ -142,7 +142,7 @@ def allowed_labels(given: dict[str, Any]) -> dict[str, list[Label]] | None:
     return None if allowed is None else {mode: labels_of(labels) for mode, labels in allowed.items()}
 
 
-def marked(route: str, body: schemas.Body, key: str | None) -> str | None:
+def fingerprint_of(route: str, body: schemas.Body, key: str | None) -> str | None:
     """Return the fingerprint of a request that has a key."""
     return None if key is None else fingerprint(route, body.meant())
 
@@ -166,11 +166,11 @@ Key = Annotated[
 ]
 
 
-def written(content: Any) -> bytes:
+def to_json(content: Any) -> bytes:
     """Return plain data as JSON."""
     return _dumps(content).encode()
 
 
 def reply(content: Any, status: int = 200) -> Response:
     """Return an answer of plain data."""
-    return Response(written(content), status, media_type="application/json")
+    return Response(to_json(content), status, media_type="application/json")

@@ -19,7 +19,7 @@ from tensorbandits.service.http import export, imports, schemas
 from tensorbandits.service.http.errors import Responses
 from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.serving import Key, Served, Serving, reply
-from tensorbandits.service.page.views import Looked
+from tensorbandits.service.page.views import ViewSource
 from tensorbandits.service.page.views import view as make_view
 from tensorbandits.service.page.views.parts import plain
 from tensorbandits.space.labels import Label
@@ -193,13 +193,13 @@ async def view(name: Name, what: str, request: Request, service: Served) -> Resp
     where = (host.id, what, tuple(sorted(params.items())))
 
     def look() -> bytes:
-        return service.looks.get(where, what, lambda: make_view(_looked(service, host), what, params))
+        return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
 
     return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
 
 
-def _looked(service: Serving, host: Host) -> Looked:
-    return Looked(
+def _source(service: Serving, host: Host) -> ViewSource:
+    return ViewSource(
         host.core,
         tail=lambda count: service.store.tail(host.id, count),
         oldest=host.oldest,
