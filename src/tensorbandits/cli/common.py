@@ -1,8 +1,6 @@
 """What commands have in common: errors in one line, checks of options, and tables on the screen."""
 
 import re
-import shlex
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -110,11 +108,6 @@ def check_out(out: Path) -> Path:
     except OSError as error:
         raise ValueError(f"--out is {out}, which cannot be made ({error.strerror}); give another folder") from None
     return out
-
-
-def command_line() -> str:
-    """Return the command that runs, as a shell takes it."""
-    return shlex.join(["tensorbandits", *sys.argv[1:]])
 
 
 def print_table(console: Console, title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

@@ -1,18 +1,13 @@
 """``tensorbandits evaluate``: what policies would have earned per decision, from a log of decisions."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tensorbandits.cli.common import (
-    check_experiments,
-    check_least,
-    check_out,
-    command_line,
-    naming_options,
-    one_line_errors,
-)
+from tensorbandits.cli.common import check_experiments, check_least, check_out, naming_options, one_line_errors
 from tensorbandits.cli.options import Context, Missing, Modes, Top
 from tensorbandits.cli.study import names_of, top_of
 from tensorbandits.policies.base import Policy
@@ -76,7 +71,7 @@ def command(
             typer.echo(plain_words(words))
         for words in found.warnings:
             typer.echo(f"warning: {words}", err=True)
-        paths = found.write(check_out(out), command_line())
+        paths = found.write(check_out(out), shlex.join(["tensorbandits", *sys.argv[1:]]))
         typer.echo(f"wrote {paths[0]} and {paths[1]}")
 
 

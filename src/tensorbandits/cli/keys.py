@@ -8,9 +8,13 @@ from rich.console import Console
 
 from tensorbandits.cli.backup import open_store
 from tensorbandits.cli.common import one_line_errors, print_table
-from tensorbandits.cli.options import Url
 
 _HEADER = ["id", "name", "role", "bandits", "made", "revoked"]
+_WHERE = (
+    "The store of the service: a file, sqlite:///FILE, or postgresql://USER@HOST/DATABASE; by default the variable "
+    "TENSORBANDITS_STORE, else tensorbandits.db here."
+)
+KeyStoreUrl = Annotated[str | None, typer.Option("--store", help=_WHERE)]
 
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke the API keys of a service, in its store.")
 
@@ -22,7 +26,7 @@ def add(
     bandit: Annotated[
         list[str] | None, typer.Option(help="Limit the key to this bandit. Repeat it for several.")
     ] = None,
-    store: Url = None,
+    store: KeyStoreUrl = None,
 ) -> None:
     """Make a key and print it, this once: only a hash is kept."""
     with one_line_errors(), open_store(store, new=True) as opened:
@@ -40,7 +44,7 @@ def add(
 
 
 @keys.command("list")
-def listed(store: Url = None) -> None:
+def listed(store: KeyStoreUrl = None) -> None:
     """List all keys, revoked ones too."""
     with one_line_errors(), open_store(store, new=True) as opened:
         rows = opened.keys()
@@ -57,7 +61,7 @@ def listed(store: Url = None) -> None:
 @keys.command("revoke")
 def revoke(
     id: Annotated[str, typer.Argument(help="The key's id, as keys list shows it.")],
-    store: Url = None,
+    store: KeyStoreUrl = None,
 ) -> None:
     """Revoke a key; services that run refuse it within seconds."""
     with one_line_errors(), open_store(store, new=True) as opened:

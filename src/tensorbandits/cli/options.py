@@ -18,19 +18,6 @@ Rounds = Annotated[int, typer.Option(help="Rounds of each run.")]
 Replications = Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")]
 TensorSeed = Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")]
 Seed = Annotated[int, typer.Option(help="Seed of the first replication; the next ones follow.")]
-Jobs = Annotated[
-    int | None, typer.Option(help="Runs at the same time; by default one per core, or per worker of a cluster.")
-]
-Backend = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
-Address = Annotated[
-    str | None,
-    typer.Option(help="Of the Dask scheduler or Ray head; without it, the one in use or named outside, else one here."),
-]
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        help="The store of the service: a file, sqlite:///FILE, or postgresql://USER@HOST/DATABASE; by default the "
-        "variable TENSORBANDITS_STORE, else tensorbandits.db here.",
-    ),
-]
+Backend = Annotated[str, typer.Option(help="local, dask or ray.")]
+Address = Annotated[str | None, typer.Option(help="Address of the cluster.")]
+Url = Annotated[str | None, typer.Option("--store", help="The store: a file, or a URL of PostgreSQL.")]

@@ -1,19 +1,14 @@
 """``tensorbandits reproduce``: the paper's figures and tables, and an honest report."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tensorbandits.cli.common import (
-    check_experiments,
-    check_least,
-    check_out,
-    check_where,
-    command_line,
-    one_line_errors,
-)
-from tensorbandits.cli.options import Address, Backend, Jobs, Seed
+from tensorbandits.cli.common import check_experiments, check_least, check_out, check_where, one_line_errors
+from tensorbandits.cli.options import Address, Backend, Seed
 from tensorbandits.paper.evaluation import ITEMS
 
 
@@ -22,7 +17,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Few replications, short horizons.")] = False,
     replications: Annotated[int | None, typer.Option(help="Runs of each policy; 30, or 3 when quick.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results and report.")] = None,
-    jobs: Jobs = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; every core here, every worker of a cluster.")] = None,
     seed: Seed = 0,
     backend: Backend = "local",
     address: Address = None,
@@ -44,6 +39,6 @@ def command(
             seed=seed,
             where=where,
             progress=True,
-            command=command_line(),
+            command=shlex.join(["tensorbandits", *sys.argv[1:]]),
         )
         typer.echo(f"wrote {written.page} and {written.twin}; {written.tally()}")

@@ -17,7 +17,7 @@ from tensorbandits.cli.common import (
     one_line_errors,
     print_table,
 )
-from tensorbandits.cli.options import Address, Backend, Jobs, Replications, Rounds, TensorSeed
+from tensorbandits.cli.options import Replications, Rounds, TensorSeed
 from tensorbandits.data.open_data import FLIGHTS_MIN_COUNT, FLIGHTS_SHRINKAGE, bikes, flights
 from tensorbandits.policies.registry import records
 from tensorbandits.report.page import markdown_table
@@ -60,9 +60,16 @@ def simulate(
     baseline: Annotated[
         str | None, typer.Option(help="The policy that ratios are to, as given to --policy; by default the last.")
     ] = None,
-    jobs: Jobs = None,
-    backend: Backend = "local",
-    address: Address = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at the same time; by default one per core, or per worker of a cluster.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the Dask scheduler or Ray head; without it, the one in use or named outside, else one here."
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the results; a later command with the same one goes on from there.")
     ] = Path("out/simulate"),

@@ -1,6 +1,8 @@
 """``tensorbandits study``: what a log of yours holds, how the policies fare on it, and what to do."""
 
 import csv
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +13,10 @@ from tensorbandits.cli.common import (
     check_least,
     check_out,
     check_where,
-    command_line,
     naming_options,
     one_line_errors,
 )
-from tensorbandits.cli.options import Address, Backend, Context, Jobs, Missing, Modes, Rounds, Seed, Top
+from tensorbandits.cli.options import Address, Backend, Context, Missing, Modes, Rounds, Seed, Top
 
 _SHARED = (  # options that are arguments of the library too
     *("modes", "reward", "trials", "policy", "context", "top", "missing", "min_count", "shrinkage", "rank"),
@@ -50,7 +51,7 @@ def command(
     rewards: Annotated[int, typer.Option(help="How many a bandit will have; low rank is judged for so many.")] = 10_000,
     replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
     out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
-    jobs: Jobs = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
     seed: Seed = 0,
     backend: Backend = "local",
     address: Address = None,
@@ -78,7 +79,7 @@ def command(
             seed=seed,
             where=where,
             progress=True,
-            command=command_line(),
+            command=shlex.join(["tensorbandits", *sys.argv[1:]]),
             source=log,
             say=lambda words: typer.echo(f"\n{words}"),
         )
