@@ -7,7 +7,7 @@ import pytest
 
 from tensorbandits.client import ServerAwayError, ServerError
 from tensorbandits.client.blocking import run
-from tensorbandits.client.messages import Lost, Request
+from tensorbandits.client.messages import HttpRequest, Lost
 from tensorbandits.client.retries import Retries
 from tests.client.fake import Listening, error
 
@@ -185,6 +185,6 @@ def test_a_pause_that_took_too_long_leaves_a_try_some_time():
 
     retries = Retries(timeout=5.0, retries=3, budget=10.0, rest=0.0, clock=lambda: now[0], chance=lambda: 0.0)
     with pytest.raises(ServerAwayError, match="got no answer after 2 tries"):
-        run(retries.answer(Slow(), Request("GET", "/v1/me")))
+        run(retries.answer(Slow(), HttpRequest("GET", "/v1/me")))
     assert len(given) == 2
     assert all(seconds > 0 for seconds in given)

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import httpx
 import uvicorn
@@ -81,7 +82,7 @@ class Place:
         self.keys = Keys(self.store, clock=clock)
         self.keys.read()
         self.app = FastAPI()
-        self.app.state.keys = self.keys
+        self.app.state.serving = SimpleNamespace(keys=self.keys, store=self.store)
         rows(self.app)
         self.app.include_router(key_routes.router)
         errors.install(self.app)

@@ -83,23 +83,6 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(place, key):
     assert "www-authenticate" in answers[3].headers
 
 
-def test_headers_of_an_answer_itself_are_not_doubled():
-    def rows(app):
-        from fastapi import Response
-
-        @app.get("/", name="page")
-        async def page():
-            own = {"Content-Security-Policy": "default-src 'self'", "X-Frame-Options": "SAMEORIGIN"}
-            return Response("hello", headers=own | {"Cache-Control": "max-age=9"})
-
-    with placed(rows=rows) as place:
-        headers = place.call("GET", "/").headers
-        assert headers.get_list("content-security-policy") == ["default-src 'self'"]
-        assert headers.get_list("x-frame-options") == ["SAMEORIGIN"]
-        assert headers.get_list("cache-control") == ["max-age=9"]
-        assert headers["x-content-type-options"] == "nosniff"
-
-
 def test_a_body_that_says_it_is_too_large_is_not_read():
     with placed(body_limit=2_000, import_limit=100_000) as place:
         key = place.key()

@@ -11,7 +11,7 @@ from tensorbandits.service.http import keyring
 from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may, table
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, make_key
-from tensorbandits.service.http.security import PLACE, Require, Visit, authorise
+from tensorbandits.service.http.security import VISIT, Require, Visit, authorise
 from tensorbandits.store import Store
 from tensorbandits.store.errors import StoreUnavailableError
 
@@ -138,7 +138,7 @@ def refused(what, grant, bandit):
     visit = Visit("r1")
     visit.grant = grant
     with pytest.raises(Problem) as caught:
-        authorise({PLACE: visit, "path_params": {} if bandit is None else {"name": bandit}}, what)
+        authorise({VISIT: visit, "path_params": {} if bandit is None else {"name": bandit}}, what)
     return caught.value
 
 

@@ -10,9 +10,11 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.bandit.apprentice import Apprentice, Shadow
 from tensorbandits.bandit.core import restored_core
+from tensorbandits.bandit.spans import Span
 from tensorbandits.policies import registry
-from tensorbandits.service.page.views import VIEWS, Looked, Looks, view
+from tensorbandits.service.page.views import VIEWS, ViewCache, ViewSource, view
 from tensorbandits.service.page.views.parts import bounds
+from tensorbandits.store import Event
 
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<script>alert(1)</script>", "$a$ %{y}"],
@@ -52,28 +54,36 @@ def events(bandit):
         "Imported": {"ledger": "", "added": {}, "rows": 7},
     }
     found = [
-        {"seq": seq, "time": 1.7e9, "kind": kind, "decision": "d-1", "body": body}
+        Event(bandit=1, seq=seq, time=1.7e9, kind=kind, decision="d-1", key=None, body=body)
         for seq, (kind, body) in enumerate(bodies.items(), start=1)
     ]
     return found[::-1]
 
 
-def seen(bandit, **more):
+def compared(count=20):
     apprentice = Apprentice()
-    for number in range(20):
+    for number in range(count):
         apprentice.open(str(number), Shadow((0,), 1.0, 0.9, 0.5), 100)
         apprentice.reward(str(number), float(number % 2), in_order=True)
-    oldest = {"id": "d-1", "cell": [0] * len(bandit.space.modes), "time": 1.7e9}
-    given = {
-        "settings": {"default": None, "window": "10 min", "apprentice": False},
-        "apprentice": apprentice,
-        "tail": lambda count: events(bandit)[:count],
-        "lags": lambda: [0.01, 5.0, 1e7],
-        "oldest": lambda count: [oldest, {**oldest, "time": None, "active": False}][:count],
-        "health": lambda: {"store": "sqlite", "seconds": float("nan"), "events": np.int64(3)},
-        "now": lambda: 1.7e9 + 60,
-    }
-    return Looked(restored_core(bandit.state_dict(), 0.0, 16, {}), **(given | more))
+    return apprentice
+
+
+def seen(bandit, settings=None, apprentice=None, now=lambda: 1.7e9 + 60):
+    core = restored_core(bandit.state_dict(), 0.0, 16, {})
+    core.state.settings = settings or {"default": None, "window": "10 min", "apprentice": False}
+    core.state.book.window = Span.of(core.state.settings.get("window"), "window")
+    core.state.book.default = core.state.settings.get("default")
+    core.state.apprentice = apprentice or compared()
+    core.state.lags.clear()
+    core.state.lags.extend([0.01, 5.0, 1e7])
+    oldest = {"id": "d-1", "cell": [0] * len(bandit.space.modes), "time": 1.7e9, "active": True}
+    return ViewSource(
+        core,
+        tail=lambda count: events(bandit)[:count],
+        oldest=lambda count: [oldest, {**oldest, "active": False}][:count],
+        health=lambda: {"store": "sqlite", "seconds": float("nan"), "events": np.int64(3)},
+        now=now,
+    )
 
 
 BANDITS = {
@@ -270,7 +280,7 @@ def test_apprentice_says_what_would_have_happened():
     assert found["rule"]["mean"] == 0.5
     assert found["bandit"]["mean"] == pytest.approx(0.9)
     assert found["difference"]["low"] == pytest.approx(0.4) == found["difference"]["high"]
-    none = view(seen(bandit, apprentice=None), "apprentice")
+    none = view(seen(bandit, apprentice=compared(0)), "apprentice")
     assert none["count"] == 0
     assert none["bandit"] is None
     assert none["verdict"] == "open"
@@ -286,7 +296,7 @@ def test_events_and_decisions_have_labels():
     assert found["RuleChanged"]["words"] == "taken back: where a is <b>, only: c d, e"
     assert [event["kind"] for event in view(one, "events", {"count": "2"})["events"]] == ["Imported", "RuleChanged"]
     waiting = view(one, "decisions")
-    assert [row["age"] for row in waiting["oldest"]] == [60.0, None]
+    assert [row["age"] for row in waiting["oldest"]] == [60.0, 60.0]
     assert not waiting["oldest"][1]["active"]
     assert sum(bar["count"] for bar in waiting["bars"]) == 3
     assert waiting["bars"][-1]["to"] is None
@@ -339,7 +349,7 @@ def test_answers_are_kept_the_longer_the_more_work_they_were():
         now[0] += 3.0
         return {"made": len(made)}
 
-    looks = Looks(clock=lambda: now[0])
+    looks = ViewCache(clock=lambda: now[0])
     assert looks.get("a", "overview", make) == b'{"made":1}' == looks.get("a", "overview", make)
     now[0] += 59.0
     looks.get("a", "overview", make)
@@ -350,7 +360,7 @@ def test_answers_are_kept_the_longer_the_more_work_they_were():
 
 def test_who_asks_meanwhile_gets_the_old_answer():
     now, going, go_on = [0.0], threading.Event(), threading.Event()
-    looks = Looks(clock=lambda: now[0])
+    looks = ViewCache(clock=lambda: now[0])
     looks.get("a", "overview", lambda: {"made": 1})
     now[0] += 10.0
 
@@ -370,7 +380,7 @@ def test_who_asks_meanwhile_gets_the_old_answer():
 
 
 def test_an_answer_that_fails_is_not_kept():
-    looks = Looks()
+    looks = ViewCache()
     with pytest.raises(ValueError, match="wrong"):
         looks.get("a", "overview", lambda: (_ for _ in ()).throw(ValueError("wrong")))
     assert looks.get("a", "overview", lambda: {"made": 1}) == b'{"made":1}'

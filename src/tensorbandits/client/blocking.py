@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tensorbandits.base.checks import check_installed
+from tensorbandits.client.awaiting import ClientOperations
 from tensorbandits.client.exchange import Exchange, Fallback
-from tensorbandits.client.management import ClientOperations
 from tensorbandits.client.remote_bandit import AsyncRemoteBandit
 from tensorbandits.client.retries import Retries
 
@@ -138,7 +138,7 @@ class Client:
         ``fallback`` is what :meth:`RemoteBandit.ask` decides while the service is away, an arm or a function of the
         context.
         """
-        return RemoteBandit(AsyncRemoteBandit(self._exchange, name, fallback))
+        return RemoteBandit(self._awaited.bandit(name, fallback=fallback))
 
     def create(self, name: str, space: Any, **settings: Any) -> RemoteBandit:
         """Make a bandit and return it: of a :class:`tensorbandits.Space`, or of modes and their levels.
@@ -146,8 +146,7 @@ class Client:
         ``settings`` are the arguments of :class:`tensorbandits.Bandit`, with ``context`` if modes are given, and
         ``apprentice=True`` for a bandit that learns from what others play.
         """
-        run(self._awaited._create(name, space, settings))
-        return self.bandit(name)
+        return RemoteBandit(run(self._awaited.create(name, space, **settings)))
 
     bandits = blocking(ClientOperations.bandits)
     delete = blocking(ClientOperations.delete)

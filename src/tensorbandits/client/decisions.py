@@ -11,7 +11,7 @@ from tensorbandits.base.checks import check_reward
 from tensorbandits.client import wire
 from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
 from tensorbandits.client.exchange import Exchange, Fallback, refusals
-from tensorbandits.client.messages import Request
+from tensorbandits.client.messages import HttpRequest
 from tensorbandits.space.labels import Label
 
 _MOST = 1000  # decisions, or rewards, of one request
@@ -191,7 +191,7 @@ class Decisions:
 
     def _telling(
         self, decision: Any, reward: Any, *, amend: bool, add: bool, arm: Any, context: Any, trials: Any
-    ) -> Request:
+    ) -> HttpRequest:
         """Return the request that tells a reward."""
         if (decision is None) == (arm is None):
             raise TypeError("tell either the id of a decision and its reward, or arm=..., context=... and reward=...")

@@ -11,7 +11,7 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.client.messages import Answer, Request
+from tensorbandits.client.messages import HttpAnswer, HttpRequest
 
 
 class ServerAwayError(ConnectionError):
@@ -69,7 +69,7 @@ def error_of(code: str, message: str, request: str | None = None) -> Exception:
     return error
 
 
-def words(answer: Answer) -> tuple[str, str, str | None]:
+def words(answer: HttpAnswer) -> tuple[str, str, str | None]:
     """Return the code, the message and the request id of an answer that is an error."""
     number = answer.headers.get("x-request-id")
     try:
@@ -80,7 +80,7 @@ def words(answer: Answer) -> tuple[str, str, str | None]:
         return "", f"{answer.status} {start!r}", number
 
 
-def check(answer: Answer, request: Request, url: str) -> Answer:
+def check(answer: HttpAnswer, request: HttpRequest, url: str) -> HttpAnswer:
     """Return an answer that is none of an error; raise the exception for one that is."""
     if 200 <= answer.status < 300 or (request.method == "DELETE" and answer.status == 404 and answer.again):
         return answer  # what an earlier try has deleted is not there any more
@@ -93,7 +93,7 @@ def check(answer: Answer, request: Request, url: str) -> Answer:
     raise error_of(code, message, number)
 
 
-def read(answer: Answer) -> Any:
+def read(answer: HttpAnswer) -> Any:
     """Return what the JSON of an answer says; nothing of an empty one."""
     if not answer.body:
         return None

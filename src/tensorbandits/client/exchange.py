@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.client import wire
 from tensorbandits.client.errors import ServerAwayError, check, error_of, read
-from tensorbandits.client.messages import Answer, Request, Transport
+from tensorbandits.client.messages import HttpAnswer, HttpRequest, Transport
 from tensorbandits.client.outbox import Outbox, Waiting
 from tensorbandits.client.retries import Retries
 from tensorbandits.space.labels import Label
@@ -38,12 +38,12 @@ class Exchange:
         self._local: dict[str, Decision] = {}  # what fallbacks decided, the oldest first
         self._lock = threading.Lock()
 
-    async def call(self, request: Request, *, spared: bool = False, once: bool = False) -> Any:
+    async def call(self, request: HttpRequest, *, spared: bool = False, once: bool = False) -> Any:
         """Send a request and return what its answer says."""
         answer = await self.answer(request, spared=spared, once=once)
         return read(answer)
 
-    async def answer(self, request: Request, *, spared: bool = False, once: bool = False) -> Answer:
+    async def answer(self, request: HttpRequest, *, spared: bool = False, once: bool = False) -> HttpAnswer:
         """Send a request and return its answer; one that can be ``spared`` is not sent while the service rests."""
         if spared and self.retries.resting:
             raise ServerAwayError(f"the service was away less than {self.retries.rest:g} s ago, and is not tried yet")
@@ -52,7 +52,7 @@ class Exchange:
 
     # Writes that may wait.
 
-    async def write(self, request: Request, count: int = 1) -> Any:
+    async def write(self, request: HttpRequest, count: int = 1) -> Any:
         """Send a write and return what the answer says; ``None`` if it waits, or goes behind some that do."""
         if not self.outbox.bound:
             return await self.call(request)

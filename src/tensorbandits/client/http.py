@@ -13,7 +13,7 @@ from typing import IO, Any
 import anyio
 import httpx
 
-from tensorbandits.client.messages import Answer, Lost, Request
+from tensorbandits.client.messages import HttpAnswer, HttpRequest, Lost
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 _NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -33,7 +33,7 @@ class _Service:
     def __init__(self, url: str, key: str | None) -> None:
         self._url, self._headers = url, headers_of(key)
 
-    def _arguments(self, request: Request, seconds: float) -> dict[str, Any]:
+    def _arguments(self, request: HttpRequest, seconds: float) -> dict[str, Any]:
         headers = dict(self._headers)
         if request.body is not None:
             headers["content-type"] = request.kind
@@ -57,7 +57,7 @@ class Blocking(_Service):
         super().__init__(url, key)
         self._http, self._own = http or httpx.Client(limits=_LIMITS), http is None
 
-    async def send(self, request: Request, seconds: float) -> Answer:
+    async def send(self, request: HttpRequest, seconds: float) -> HttpAnswer:
         """Send a request and return its answer."""
         try:
             with self._http.stream(**self._arguments(request, seconds)) as response:
@@ -93,7 +93,7 @@ class Awaiting(_Service):
         super().__init__(url, key)
         self._http, self._own = http or httpx.AsyncClient(limits=_LIMITS), http is None
 
-    async def send(self, request: Request, seconds: float) -> Answer:
+    async def send(self, request: HttpRequest, seconds: float) -> HttpAnswer:
         """Send a request and return its answer."""
         try:
             async with self._http.stream(**self._arguments(request, seconds)) as response:
@@ -121,8 +121,8 @@ def _lost(error: httpx.TransportError) -> Lost:
     return Lost(f"{type(error).__name__}: {words}", reached=not isinstance(error, _NOT_REACHED))
 
 
-def _answer(response: httpx.Response, body: bytes) -> Answer:
-    return Answer(response.status_code, dict(response.headers), body)
+def _answer(response: httpx.Response, body: bytes) -> HttpAnswer:
+    return HttpAnswer(response.status_code, dict(response.headers), body)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request of the service; every try of a write carries the same ``key``, by which the service knows it again."""
 
     method: str
@@ -22,7 +22,7 @@ class Request(NamedTuple):
     into: Path | None = None  # the file to write the answer to, rather than to hold it in memory
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What the service answered; the names of headers are in lower case.
 
     ``again`` says whether the service may have got an earlier try already.
@@ -45,7 +45,7 @@ class Lost(Exception):  # noqa: N818  (the operation decides whether it is an er
 class Transport(Protocol):
     """What sends requests, and sleeps between them."""
 
-    async def send(self, request: Request, seconds: float) -> Answer:
+    async def send(self, request: HttpRequest, seconds: float) -> HttpAnswer:
         """Send a request and return its answer, for which it waits so many seconds; raise :class:`Lost` without one."""
 
     async def sleep(self, seconds: float) -> None:

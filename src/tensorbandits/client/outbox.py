@@ -8,7 +8,7 @@ from collections import deque
 from typing import NamedTuple
 
 from tensorbandits.base.checks import check_count
-from tensorbandits.client.messages import Request
+from tensorbandits.client.messages import HttpRequest
 
 _log = logging.getLogger("tensorbandits.client")
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("tensorbandits.client")
 class Waiting(NamedTuple):
     """A write that waits, of so many rewards; that a ``quiet`` one is refused nobody wants to hear."""
 
-    request: Request
+    request: HttpRequest
     rewards: int = 1
     quiet: bool = False
 
@@ -37,7 +37,7 @@ class Outbox:
     """A queue of writes with a bound; one sender at a time.
 
     >>> box = Outbox(2)
-    >>> [box.add(Waiting(Request("POST", f"/{number}"))) for number in range(3)]
+    >>> [box.add(Waiting(HttpRequest("POST", f"/{number}"))) for number in range(3)]
     [True, True, False]
     >>> box.begin(), box.begin(), box.next().request.path
     (True, False, '/0')

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tensorbandits.base.checks import check_at_least, check_count, check_positive, is_finite
 from tensorbandits.client.errors import ServerAwayError, words
-from tensorbandits.client.messages import Answer, Lost, Request, Transport
+from tensorbandits.client.messages import HttpAnswer, HttpRequest, Lost, Transport
 
 _REPAIRED = "quarantined"  # the code of a bandit that waits for somebody: trying again is no use
 BUSY = (429, 502, 503, 504)  # the service, or a proxy in front of it, says: later
@@ -28,7 +28,7 @@ class Retries:
     clock, chance : the time in seconds, and a number from 0 to below 1.
 
     >>> retries = Retries(timeout=5, retries=3, budget=15, rest=1, chance=lambda: 0.0)
-    >>> [retries.pause(number) for number in range(4)], retries.pause(0, Answer(503, {"retry-after": "2"}, b""))
+    >>> [retries.pause(number) for number in range(4)], retries.pause(0, HttpAnswer(503, {"retry-after": "2"}, b""))
     ([0.05, 0.1, 0.2, 0.4], 2.05)
     """
 
@@ -54,7 +54,7 @@ class Retries:
         """Whether the service was away just now, so that it is not worth while to try."""
         return self._clock() < self._until
 
-    def pause(self, number: int, answer: Answer | None = None) -> float:
+    def pause(self, number: int, answer: HttpAnswer | None = None) -> float:
         """Return how long to pause after a try, of which the first has number 0.
 
         Pauses double, and chance spreads the clients that were turned away together. The service may ask for more.
@@ -62,13 +62,13 @@ class Retries:
         pause = min(_FIRST * 2.0**number, _LONGEST) * (1.0 + self._chance()) / 2.0
         return pause + _asked(answer)
 
-    async def answer(self, transport: Transport, request: Request, *, once: bool = False) -> Answer:
+    async def answer(self, transport: Transport, request: HttpRequest, *, once: bool = False) -> HttpAnswer:
         """Send a request, again while there is hope, and return its answer."""
         started = self._clock()
         reached, last, number = False, "", 0
         while True:
             left = started + self.budget - self._clock()
-            answer: Answer | None = None
+            answer: HttpAnswer | None = None
             try:
                 answer = await transport.send(request, min(self.timeout, max(left, _LEAST)))
             except Lost as lost:
@@ -87,7 +87,9 @@ class Retries:
         self._until = self._clock() + self.rest
         raise self._away(request, last, number + 1, answer, reached)
 
-    def _away(self, request: Request, last: str, tries: int, answer: Answer | None, reached: bool) -> ServerAwayError:
+    def _away(
+        self, request: HttpRequest, last: str, tries: int, answer: HttpAnswer | None, reached: bool
+    ) -> ServerAwayError:
         times = "one try" if tries == 1 else f"{tries} tries"
         error = ServerAwayError(
             f"{request.method} {request.path} got no answer after {times} within the budget of {self.budget:g} s; the "
@@ -100,7 +102,7 @@ class Retries:
         return error
 
 
-def _asked(answer: Answer | None) -> float:
+def _asked(answer: HttpAnswer | None) -> float:
     """The seconds that an answer asks to wait; none where it asks in another way."""
     try:
         seconds = float(answer.headers["retry-after"]) if answer is not None else 0.0

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
-from tensorbandits.client.messages import Request
+from tensorbandits.client.messages import HttpRequest
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, key, plain, read, written
 
@@ -29,20 +29,20 @@ def new_key() -> str:
     return uuid.uuid4().hex
 
 
-def get(path: str, **query: Any) -> Request:
+def get(path: str, **query: Any) -> HttpRequest:
     """Return a request that changes nothing."""
-    return Request("GET", _with(path, query))
+    return HttpRequest("GET", _with(path, query))
 
 
-def write(path: str, data: Any = None, *, method: str = "POST", key: str | None = None) -> Request:
+def write(path: str, data: Any = None, *, method: str = "POST", key: str | None = None) -> HttpRequest:
     """Return a request that changes something, with its key."""
     body = None if data is None else to_json(data)
-    return Request(method, path, body, key=key or new_key())
+    return HttpRequest(method, path, body, key=key or new_key())
 
 
-def post(path: str, data: Any) -> Request:
+def post(path: str, data: Any) -> HttpRequest:
     """Return a request without a key: one that changes nothing, but says more than a path can hold."""
-    return Request("POST", path, to_json(data))
+    return HttpRequest("POST", path, to_json(data))
 
 
 def place(*parts: str) -> str:
@@ -59,9 +59,9 @@ def _with(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def upload(path: str, body: bytes, **query: Any) -> Request:
+def upload(path: str, body: bytes, **query: Any) -> HttpRequest:
     """Return a request that sends a Parquet file."""
-    return Request("POST", _with(path, query), body, "application/vnd.apache.parquet", new_key())
+    return HttpRequest("POST", _with(path, query), body, "application/vnd.apache.parquet", new_key())
 
 
 def to_json(data: Any) -> bytes:

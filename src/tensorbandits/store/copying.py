@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Table, insert, select
 
 from tensorbandits.store.address import parse
 from tensorbandits.store.backend import Backend
@@ -58,16 +58,14 @@ def copy(source: Backend, target: Backend) -> None:
         for table in metadata.sorted_tables:
             if writing.execute(select(1).select_from(table).limit(1)).first() is not None:
                 raise StoreError(f"{target.url} is not empty; give a new database to restore into")
-        for name in [table.name for table in metadata.sorted_tables]:
-            _copy_table(reading, writing, name)
+        for table in metadata.sorted_tables:
+            _copy_table(reading, writing, table)
         target.copied(writing)
 
 
-def _copy_table(reading: Connection, writing: Connection, name: str) -> None:
+def _copy_table(reading: Connection, writing: Connection, table: Table) -> None:
     """Copy the rows of a table, page by page."""
-    table = metadata.tables[name]
-    columns = list(table.primary_key.columns)
-    rows = reading.execution_options(yield_per=_PAGE).execute(select(table).order_by(*columns))
+    rows = reading.execution_options(yield_per=_PAGE).execute(select(table).order_by(*table.primary_key.columns))
     for page in rows.mappings().partitions(_PAGE):
         writing.execute(insert(table), [dict(row) for row in page])
 

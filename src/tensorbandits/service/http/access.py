@@ -117,10 +117,10 @@ def _pattern(path: str) -> re.Pattern[str]:
 _PATHS = [(access.method, _pattern(access.path), name) for name, access in ACCESS.items()]
 
 
-def named(method: str, path: str) -> str | None:
+def route_name(method: str, path: str) -> str | None:
     """Return the name of the route that a request would have come to, if it was refused before.
 
-    >>> named("POST", "/v1/bandits/shop/ask"), named("GET", "/elsewhere")
+    >>> route_name("POST", "/v1/bandits/shop/ask"), route_name("GET", "/elsewhere")
     ('ask', None)
     """
     return next((name for verb, pattern, name in _PATHS if verb == method and pattern.fullmatch(path)), None)

@@ -16,7 +16,6 @@ from tensorbandits.service import logs
 from tensorbandits.service.engine.demo import Demo
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.http import errors, examples
-from tensorbandits.service.http.bodies import Bodies
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
@@ -112,7 +111,6 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         engine.writer.flush()
         await asyncio.to_thread(engine.stop)
         await asyncio.to_thread(known.stop)
-        app.state.bodies.stop()
         if store is None:
             place.close()
 
@@ -126,10 +124,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.serving = Serving(settings, place, engine, measured)
-    app.state.keys = known
-    app.state.bodies = Bodies()
-    app.state.importing = asyncio.Semaphore(1)  # imports take memory
+    app.state.serving = Serving(settings, place, engine, known, measured)
     for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
         app.include_router(router)
     errors.install(app)

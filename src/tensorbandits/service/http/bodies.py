@@ -6,12 +6,11 @@ is compared with what a route takes, as saying what is wrong with each of a mill
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
+from anyio.to_thread import run_sync
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -21,30 +20,10 @@ from tensorbandits.service.http.errors import Problem
 
 LARGE = 16 * 1024  # bytes from which a body is read in a thread
 MOST_FIELDS = 1_000  # of one object in a large body
-_THREADS = 2  # that read large bodies
-
-Schema = TypeVar("Schema", bound=BaseModel)
 
 
-class Bodies:
-    """Reads bodies into schemas. One for each process; its threads start with the first large body."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "bodies")
-
-    async def read(self, schema: type[Schema], content: bytes) -> Schema:
-        """Return the body as a schema, or raise what is wrong with it; off the event loop if it is large."""
-        if len(content) < LARGE:
-            return parse(schema, content)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, parse, schema, content)
-
-    def stop(self) -> None:
-        """End the threads."""
-        self._threads.shutdown(cancel_futures=True)
-
-
-def parse(schema: type[Schema], content: bytes) -> Schema:
-    """Return JSON as a schema.
+def parse(schema: type[BaseModel], content: bytes) -> BaseModel:
+    """Return JSON as a schema, or raise what is wrong with it.
 
     >>> from tensorbandits.service.http.schemas import Fold
     >>> parse(Fold, b'{"before": 7}').before
@@ -86,10 +65,7 @@ def _check_fields(data: Any) -> None:
 
 
 class BodyRoute(APIRoute):
-    """A route that reads a large body in a thread: ``APIRouter(route_class=BodyRoute)``. All else is the framework's.
-
-    The application has a :class:`Bodies` as ``app.state.bodies``.
-    """
+    """A route that reads a large body in a thread: ``APIRouter(route_class=BodyRoute)``; all else is as usual."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
@@ -102,7 +78,8 @@ class BodyRoute(APIRoute):
             content = await request.body()
             if len(content) < LARGE or not _is_json(request.headers.get("content-type", "")):
                 return await usual(request)
-            return await usual(_Read(request, await request.app.state.bodies.read(schema, content)))
+            threads = request.app.state.serving.body_threads
+            return await usual(_Read(request, await run_sync(parse, schema, content, limiter=threads)))
 
         return handle
 

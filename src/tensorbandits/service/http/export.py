@@ -93,29 +93,21 @@ def events(store: Store, host: Host, after: int = 0, until: int | None = None) -
     yield from _parquet(schema, (rows(page) for page in pages(found, PAGE)))
 
 
-class _Sink(io.RawIOBase):
+class _Sink(io.BytesIO):
     """Takes what is written, to be handed on in pieces."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-        self._at = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, piece: Any) -> int:
-        self._pieces.append(bytes(piece))
-        self._at += len(self._pieces[-1])
-        return len(self._pieces[-1])
+    _before = 0  # bytes that were handed on
 
     def tell(self) -> int:
-        return self._at
+        return self._before + super().tell()
 
     def taken(self) -> bytes:
         """Return what was written since."""
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        piece = self.getvalue()
+        self._before += len(piece)
+        self.seek(0)
+        self.truncate()
+        return piece
 
 
 def _parquet(schema: Any, tables: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:

@@ -18,8 +18,8 @@ from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import errors, schemas
 from tensorbandits.service.http.access import may
 from tensorbandits.service.http.bodies import LARGE
-from tensorbandits.service.http.security import PLACE, Visit
-from tensorbandits.service.http.serving import Serving, asked, told, written
+from tensorbandits.service.http.security import VISIT, Visit
+from tensorbandits.service.http.serving import Serving, ask_order, tell_order, to_json
 
 PATH = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/(ask|tell)")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
@@ -35,8 +35,8 @@ class _Route(NamedTuple):
 
 
 _ROUTES = {
-    "ask": _Route("ask", schemas.AskBody.model_validate_json, asked),
-    "tell": _Route("tell", schemas.TellBody.model_validate_json, told),
+    "ask": _Route("ask", schemas.AskBody.model_validate_json, ask_order),
+    "tell": _Route("tell", schemas.TellBody.model_validate_json, tell_order),
 }
 
 
@@ -52,7 +52,7 @@ class FastPath:
         host = self._serving.engine.known(found[1]) if found is not None else None
         if found is None or host is None or scope["query_string"]:
             return await self.app(scope, receive, send)
-        visit: Visit = scope[PLACE]
+        visit: Visit = scope[VISIT]
         usual, key = _headers(scope["headers"])
         if not usual or visit.grant is None or not may(visit.grant, found[2], host.name):
             return await self.app(scope, receive, send)
@@ -80,7 +80,7 @@ class FastPath:
             if problem.code == "internal":
                 raise
             return problem.status, problem.body(visit.id), dict(problem.headers)
-        return 200, written(found), {}
+        return 200, to_json(found), {}
 
 
 def _headers(headers: list[tuple[bytes, bytes]]) -> tuple[bool, str | None]:

@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorbandits.service import logs
 from tensorbandits.service.http import errors
-from tensorbandits.service.http.access import ACCESS, EVERYBODY, named
+from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
-from tensorbandits.service.http.security import PLACE, Visit
+from tensorbandits.service.http.security import VISIT, Visit
 from tensorbandits.service.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _CONTENT = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
-)  # styles: plotly writes some into its figures
+)  # for the page's plotly, which sets styles of what it makes, and turns charts into images of data and blob addresses
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -49,7 +49,6 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-_PAGES_OWN = b"content-security-policy"  # of an answer that has such headers already
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -69,7 +68,7 @@ class Guard:
             return
         began = perf_counter()
         headers = dict(scope["headers"])
-        visit = scope[PLACE] = Visit(_request_id(headers.get(b"x-request-id")))
+        visit = scope[VISIT] = Visit(_request_id(headers.get(b"x-request-id")))
         length = _length(headers)
         reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
         try:
@@ -135,7 +134,7 @@ class Guard:
 
     def _record(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         """Count the request, and write it down."""
-        route = scope["route"].name if "route" in scope else named(scope["method"], scope["path"])
+        route = scope["route"].name if "route" in scope else route_name(scope["method"], scope["path"])
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(scope["method"], template, status, seconds)
@@ -168,12 +167,9 @@ class _Reply:
         await self._send(message)
 
     def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Add headers that the answer does not have; the page brings some of its own."""
-        found = list(headers)
-        names = {name for name, _ in found}
-        more = HEADERS if _PAGES_OWN not in names else [header for header in HEADERS if header[0] not in names]
-        found += (*more, (b"x-request-id", self._visit.id.encode()))
-        if self._private and _NO_STORE[0] not in names:
+        """Add the headers of every answer."""
+        found = [*headers, *HEADERS, (b"x-request-id", self._visit.id.encode())]
+        if self._private:
             found.append(_NO_STORE)
         return found
 

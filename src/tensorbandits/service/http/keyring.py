@@ -46,7 +46,7 @@ _LONGEST_NAME = 100
 _HOW = "send the header Authorization: Bearer tb_..; whoever runs the service makes keys: tensorbandits keys add NAME"
 
 
-class Seen(NamedTuple):
+class VerifiedKey(NamedTuple):
     """A key that was verified: its id, the hash that it fits, and until when that is believed."""
 
     id: str
@@ -112,7 +112,7 @@ class Keys:
         self.entries: dict[str, tuple[str, Grant]] | None = None  # by id: hash and grant of those not revoked
         self._asked = exposed  # whether a key is needed; once it is, it stays so while the process lives
         self._read_at = -1e9
-        self.good: dict[bytes, Seen] = {}
+        self.good: dict[bytes, VerifiedKey] = {}
         self.wrong: dict[bytes, float] = {}  # until when a wrong key is believed to be one
         self.pending: dict[bytes, asyncio.Future[Grant | None]] = {}
         self._failures = Buckets(_WRONG_RATE, _WRONG_BURST, clock=clock)
@@ -228,7 +228,7 @@ class Keys:
             _keep(self.wrong, digest, self._clock() + (_SECONDS if grant is not None else 1.0))
             self.good.pop(digest, None)
             return None
-        _keep(self.good, digest, Seen(id, hash, self._clock() + _SECONDS))
+        _keep(self.good, digest, VerifiedKey(id, hash, self._clock() + _SECONDS))
         return grant
 
     # -- handling keys
@@ -246,13 +246,10 @@ class Keys:
         self.read()
         return row, key
 
-    def rows(self) -> list[KeyRow]:
-        """Return all keys, revoked ones too."""
-        return self._store.keys()
-
     def revoke(self, id: str) -> None:
         """Revoke a key; one that is revoked already stays so."""
-        if not self._store.revoke_key(id, time.time()) and all(row.id != id for row in self.rows()):
+        rows = self._store.keys()
+        if not self._store.revoke_key(id, time.time()) and all(row.id != id for row in rows):
             raise Problem("not_found", f"there is no key {short(id)}; GET /v1/keys lists them")
         self.read()
 

@@ -24,12 +24,12 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._full)
 
-    def take(self, who: str, tokens: float = 1.0) -> float:
-        """Take tokens and return 0, or return in how many seconds they would be there and take none."""
+    def take(self, who: str) -> float:
+        """Take a token and return 0, or return in how many seconds it would be there and take none."""
         if self.rate <= 0:
             return 0.0
         now = self._clock()
-        full = max(self._full.get(who, now), now) + tokens / self.rate
+        full = max(self._full.get(who, now), now) + 1.0 / self.rate
         missing = full - now - self.burst / self.rate
         if missing > 1e-9:
             return missing

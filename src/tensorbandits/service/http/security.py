@@ -14,7 +14,7 @@ from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may
 from tensorbandits.service.http.errors import Problem, unknown_bandit
 from tensorbandits.service.http.keyring import refusal_without_key
 
-PLACE = "tensorbandits"  # of the visit in the scope
+VISIT = "tensorbandits"  # of the visit in the scope
 
 
 class Visit:
@@ -33,7 +33,7 @@ def authorise(scope: MutableMapping[str, Any], what: str) -> Grant:
 
     A bandit that the key is not for looks as if it did not exist.
     """
-    here: Visit = scope[PLACE]
+    here: Visit = scope[VISIT]
     grant = here.grant
     if grant is None:
         raise here.refusal or refusal_without_key()
@@ -73,7 +73,7 @@ class Require(SecurityBase):
 
 async def caller(request: Request) -> Grant:
     """Return what the caller of a request may do that :class:`Require` let through."""
-    visit: Visit = request.scope[PLACE]
+    visit: Visit = request.scope[VISIT]
     assert visit.grant is not None
     return visit.grant
 

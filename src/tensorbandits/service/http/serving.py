@@ -8,12 +8,11 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Header, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -25,9 +24,11 @@ from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.fingerprint import fingerprint
+from tensorbandits.service.http.keyring import Keys
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.service.page.views import Looks
+from tensorbandits.service.page.views import ViewCache
 from tensorbandits.service.settings import Settings
+from tensorbandits.space.labels import Label
 from tensorbandits.store import Store, UnknownBanditError
 
 Made = TypeVar("Made")
@@ -39,11 +40,13 @@ _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=F
 class Serving:
     """The state of a process that serves."""
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine, metrics: Metrics) -> None:
-        self.settings, self.store, self.engine, self.metrics = settings, store, engine, metrics
-        self.looks = Looks()
-        self._lookers = ThreadPoolExecutor(2, "looker")  # of their own: some looks take seconds
-        self.started = time.time()
+    def __init__(self, settings: Settings, store: Store, engine: Engine, keys: Keys, metrics: Metrics) -> None:
+        self.settings, self.store, self.engine, self.keys, self.metrics = settings, store, engine, keys, metrics
+        self.view_cache = ViewCache()
+        self.view_threads = CapacityLimiter(2)  # of their own: some views take seconds
+        self.body_threads = CapacityLimiter(2)  # that read large bodies
+        self.imports = CapacityLimiter(1)  # one after the other, as they take memory
+        self._started = time.time()
 
     async def host(self, name: str) -> Host:
         """Return a bandit by its name."""
@@ -57,10 +60,6 @@ class Serving:
         self.engine.writer.enter(order)
         return await order.waiter[1]
 
-    async def looked(self, look: Callable[[], Made]) -> Made:
-        """Return what somebody looks at, made beside everything else."""
-        return await asyncio.get_running_loop().run_in_executor(self._lookers, look)
-
     async def carry_out(
         self, host: Host, make: Callable[[Host, Asked, str | None], Order], body: Asked, key: str | None
     ) -> Any:
@@ -68,16 +67,9 @@ class Serving:
 
         It is of the bandit that has the name now, if another server deleted this one.
         """
-        order = None
-        with suppress(NotLearnedError, LookupError, ValueError):  # of which the long way below knows more
-            order = make(host, body, key) if host.core.snapshot.samples else None
-        if order is not None:
-            with suppress(NotLearnedError, UnknownBanditError):
-                return await self.write(order)
         while True:
             try:
-                order = await self.made(host, partial(make, host, body, key))
-                return await self.write(order)
+                return await self.write(await self.made(host, partial(make, host, body, key)))
             except NotLearnedError:
                 await run_in_threadpool(host.refresh, wait=True)
             except UnknownBanditError:
@@ -106,7 +98,7 @@ class Serving:
             "version": version("tensorbandits"),
             "store": self.store.url,
             "process": os.getpid(),
-            "up_seconds": time.time() - self.started,
+            "up_seconds": time.time() - self._started,
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "events": host.seq,
             "events_since_snapshot": host.seq - host.kept,
@@ -116,13 +108,12 @@ class Serving:
         }
 
 
-def asked(host: Host, body: schemas.AskBody, key: str | None) -> Order:
+def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     """Return the order of a decision that JSON describes, drawn now."""
     given = body.given()
-    allowed = given.get("allowed")
     request = host.request(
         named(given.get("context")),
-        None if allowed is None else {mode: labels_of(list(some)) for mode, some in allowed.items()},
+        allowed_labels(given),
         id=given.get("id"),
         active=given.get("activate", True),
         played=None if given.get("played") is None else named(given["played"]),
@@ -132,7 +123,7 @@ def asked(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     return orders.ask(host, request, key, mark)
 
 
-def told(host: Host, body: schemas.TellBody, key: str | None) -> Order:
+def tell_order(host: Host, body: schemas.TellBody, key: str | None) -> Order:
     """Return the order of a reward that JSON describes."""
     given = body.given()
     has_id, has_arm = given.get("id") is not None, given.get("arm") is not None
@@ -142,10 +133,16 @@ def told(host: Host, body: schemas.TellBody, key: str | None) -> Order:
         raise ValueError("context and trials go with an arm; a decision has a context already: leave them out")
     if has_arm and (given.get("amend") or given.get("add")):
         raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
-    return orders.tell(host, given, key, marked("tell", body, key))
+    return orders.tell(host, given, key, fingerprint_of("tell", body, key))
 
 
-def marked(route: str, body: schemas.Body, key: str | None) -> str | None:
+def allowed_labels(given: dict[str, Any]) -> dict[str, list[Label]] | None:
+    """Return the labels that a request allows, by mode; ``None`` if it allows all."""
+    allowed = given.get("allowed")
+    return None if allowed is None else {mode: labels_of(labels) for mode, labels in allowed.items()}
+
+
+def fingerprint_of(route: str, body: schemas.Body, key: str | None) -> str | None:
     """Return the fingerprint of a request that has a key."""
     return None if key is None else fingerprint(route, body.meant())
 
@@ -169,11 +166,11 @@ Key = Annotated[
 ]
 
 
-def written(content: Any) -> bytes:
+def to_json(content: Any) -> bytes:
     """Return plain data as JSON."""
     return _dumps(content).encode()
 
 
 def reply(content: Any, status: int = 200) -> Response:
     """Return an answer of plain data."""
-    return Response(written(content), status, media_type="application/json")
+    return Response(to_json(content), status, media_type="application/json")

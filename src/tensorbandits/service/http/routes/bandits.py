@@ -13,7 +13,7 @@ from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.security import Caller
-from tensorbandits.service.http.serving import Key, Served, Serving, marked, reply
+from tensorbandits.service.http.serving import Key, Served, Serving, fingerprint_of, reply
 
 router = Router("bandits")
 
@@ -43,7 +43,7 @@ async def get_bandit(name: Name, service: Served) -> Response:
 @router.route_of("change_bandit", "key_reused", response_model=schemas.Detail)
 async def change_bandit(name: Name, body: schemas.Changes, service: Served, key: Key = None) -> Response:
     """Change shares, windows, or whether it is an apprentice, from the next decision on."""
-    mark = marked("change", body, key)
+    mark = fingerprint_of("change", body, key)
     return await _changed(service, name, lambda host: orders.settings(host, body.given(), key, mark))
 
 
@@ -87,12 +87,12 @@ async def remove_rule(name: Name, body: schemas.RuleBody, service: Served, key: 
 
 
 async def _level(service: Serving, name: str, what: str, body: schemas.Level, key: str | None) -> Response:
-    mark = marked(what, body, key)
+    mark = fingerprint_of(what, body, key)
     return await _changed(service, name, lambda host: orders.level(host, what, body.given(), key, mark))
 
 
 async def _changed_rule(service: Serving, name: str, body: schemas.RuleBody, key: str | None, *, add: bool) -> Response:
-    mark = marked("add_rule" if add else "remove_rule", body, key)
+    mark = fingerprint_of("add_rule" if add else "remove_rule", body, key)
     return await _changed(
         service, name, lambda host: orders.rule(host, _rule(body), add=add, key=key, fingerprint=mark)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
+from anyio.to_thread import run_sync
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +19,7 @@ from tensorbandits.service.http import export, imports, schemas
 from tensorbandits.service.http.errors import Responses
 from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.serving import Key, Served, Serving, reply
-from tensorbandits.service.page.views import Looked
+from tensorbandits.service.page.views import ViewSource
 from tensorbandits.service.page.views import view as make_view
 from tensorbandits.service.page.views.parts import plain
 from tensorbandits.space.labels import Label
@@ -149,7 +150,7 @@ async def import_log(
             return warm_start.past_of_log(space, frame, reward, trials, mapped, constant, missing)
 
     asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
-    async with imports.received(request, asked) as upload, request.app.state.importing:  # one after the other
+    async with imports.received(request, asked) as upload, service.imports:
         past = await run_in_threadpool(read, upload)
     command = Import(past, constant, unknown, weight)
     order = await run_in_threadpool(orders.import_log, host, command, upload.digest, key)
@@ -192,20 +193,15 @@ async def view(name: Name, what: str, request: Request, service: Served) -> Resp
     where = (host.id, what, tuple(sorted(params.items())))
 
     def look() -> bytes:
-        return service.looks.get(where, what, lambda: make_view(_looked(service, host), what, params))
+        return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
 
-    return Response(await service.looked(look), media_type="application/json")
+    return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
 
 
-def _looked(service: Serving, host: Host) -> Looked:
-    core = host.core
-    state = core.state
-    return Looked(
-        core,
-        state.settings,
-        state.apprentice if state.apprentice.count or state.settings.get("apprentice") else None,
-        tail=lambda count: [_shown(event) for event in service.store.tail(host.id, count)],
-        lags=lambda: list(state.lags),
+def _source(service: Serving, host: Host) -> ViewSource:
+    return ViewSource(
+        host.core,
+        tail=lambda count: service.store.tail(host.id, count),
         oldest=host.oldest,
         health=lambda: service.health(host),
         now=service.engine.clock.now,

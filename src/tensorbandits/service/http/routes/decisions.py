@@ -10,14 +10,23 @@ from fastapi import Path, Response
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
-from tensorbandits.bandit.settings import labels_of, named
+from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host, became
 from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import explain
 from tensorbandits.service.http.routes.router import Name, Router
-from tensorbandits.service.http.serving import Key, Served, Serving, asked, marked, reply, told
+from tensorbandits.service.http.serving import (
+    Key,
+    Served,
+    Serving,
+    allowed_labels,
+    ask_order,
+    fingerprint_of,
+    reply,
+    tell_order,
+)
 from tensorbandits.space.labels import written
 
 router = Router("decisions")
@@ -28,14 +37,15 @@ _DECISION = ("unknown_decision", "expired_decision", "cancelled_decision", "clos
 @router.route_of("ask", "closed_decision", "key_reused", response_model=schemas.DecisionAnswer)
 async def ask(name: Name, body: schemas.AskBody, service: Served, key: Key = None) -> Response:
     """Decide. The answer comes once the decision is durable."""
-    return reply(await service.carry_out(await service.host(name), asked, body, key))
+    return reply(await service.carry_out(await service.host(name), ask_order, body, key))
 
 
 @router.route_of("ask_many", "closed_decision", "key_reused", response_model=schemas.DecisionsAnswer)
 async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: Key = None) -> Response:
     """Decide several times at once; all requests are checked before the first decision is made, and all are or none."""
     host = await service.host(name)
-    made = await service.made(host, lambda: [asked(host, one, _part(key, at)) for at, one in enumerate(body.requests)])
+    asks = list(enumerate(body.requests))
+    made = await service.made(host, lambda: [ask_order(host, one, _part(key, at)) for at, one in asks])
     for order in made:
         order.together = made
     return reply({"decisions": await _all(service.write(order) for order in made)})
@@ -44,7 +54,7 @@ async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: 
 @router.route_of("tell", *_DECISION, response_model=schemas.StatusAnswer)
 async def tell(name: Name, body: schemas.TellBody, service: Served, key: Key = None) -> Response:
     """Tell the reward of a decision, once; the same again changes nothing. Or that of an arm, without a decision."""
-    return reply(await service.carry_out(await service.host(name), told, body, key))
+    return reply(await service.carry_out(await service.host(name), tell_order, body, key))
 
 
 @router.route_of("tell_many", "key_reused", response_model=schemas.ResultsAnswer)
@@ -54,7 +64,7 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
 
     async def one(at: int, reward: schemas.TellBody) -> Any:
         try:
-            return await service.carry_out(host, told, reward, _part(key, at))
+            return await service.carry_out(host, tell_order, reward, _part(key, at))
         except Exception as error:
             problem = explain(error)
             if problem.status >= 500:
@@ -72,14 +82,14 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
 async def activate(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was shown: its window begins now."""
     host = await service.host(name)
-    return reply(await service.write(orders.activate(host, body.id, key, marked("activate", body, key))))
+    return reply(await service.write(orders.activate(host, body.id, key, fingerprint_of("activate", body, key))))
 
 
 @router.route_of("cancel", *_DECISION, response_model=schemas.StatusAnswer)
 async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was not carried out: it takes no reward."""
     host = await service.host(name)
-    return reply(await service.write(orders.cancel(host, body.id, key, marked("cancel", body, key))))
+    return reply(await service.write(orders.cancel(host, body.id, key, fingerprint_of("cancel", body, key))))
 
 
 @router.route_of("get_decision", "unknown_decision", "expired_decision", response_model=schemas.KnownDecision)
@@ -109,8 +119,7 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     """Return the arm believed best; explores and changes nothing. It takes longer than a decision."""
     host = await service.host(name)
     given = body.given()
-    allowed = {mode: labels_of(some) for mode, some in given["allowed"].items()} if given.get("allowed") else None
-    request, space = host.request(named(given.get("context")), allowed), host.core.space
+    request, space = host.request(named(given.get("context")), allowed_labels(given)), host.core.space
     labels = space.labels(await run_in_threadpool(host.core.best, request))
     free = [mode for at, mode in enumerate(space.modes) if at not in space.context]
     return reply({"arm": {mode: written(labels[mode]) for mode in free}})

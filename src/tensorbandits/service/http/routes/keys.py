@@ -5,16 +5,15 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service.http.examples import ANSWERS, BODIES
-from tensorbandits.service.http.keyring import Keys
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.schemas import Body, Name
 from tensorbandits.service.http.security import Caller
-from tensorbandits.store.events import KeyRow
+from tensorbandits.service.http.serving import Served
 
 router = Router("keys")
 
@@ -71,48 +70,36 @@ class Me(BaseModel):
     version: str = Field(description="The version of the service.")
 
 
-def _keys(request: Request) -> Keys:
-    found: Keys = request.app.state.keys
-    return found
-
-
-Ring = Annotated[Keys, Depends(_keys)]
-
-
 @router.route_of("me")
-async def me(keys: Ring, grant: Caller) -> Me:
+async def me(service: Served, grant: Caller) -> Me:
     """Say what the caller's key may do."""
     bandits = None if grant.bandits is None else sorted(grant.bandits)
     found = {"role": grant.role, "bandits": bandits, "name": grant.name}
-    return Me.model_validate({**found, "open": keys.open, "version": version("tensorbandits")})
+    return Me.model_validate({**found, "open": service.keys.open, "version": version("tensorbandits")})
 
 
 @router.route_of("list_keys")
-async def list_keys(keys: Ring) -> KeysAnswer:
+async def list_keys(service: Served) -> KeysAnswer:
     """List all keys, revoked ones too; secrets are not kept, and so not shown."""
-    rows = await run_in_threadpool(keys.rows)
-    return KeysAnswer(keys=[KeyAnswer.model_validate(_shown(row)) for row in rows])
+    rows = await run_in_threadpool(service.store.keys)
+    return KeysAnswer(keys=[KeyAnswer.model_validate(row._asdict()) for row in rows])
 
 
 @router.route_of("create_key", status_code=201)
-async def create_key(body: NewKey, keys: Ring) -> MadeKey:
+async def create_key(body: NewKey, service: Served) -> MadeKey:
     """Make a key. The answer is the only place where it is shown: a hash is kept.
 
     An Idempotency-Key is of no use here, as the secret cannot be shown again: if the answer is lost, revoke the key,
     which the list shows, and make another.
     """
-    row, key = await run_in_threadpool(keys.add, body.name, body.role, body.bandits)
-    return MadeKey.model_validate({**_shown(row), "key": key})
+    row, key = await run_in_threadpool(service.keys.add, body.name, body.role, body.bandits)
+    return MadeKey.model_validate({**row._asdict(), "key": key})
 
 
 @router.route_of("revoke_key", "not_found", status_code=204)
 async def revoke_key(
-    id: Annotated[str, Path(max_length=100, description="The key's id.", examples=[_SHOWN["id"]])], keys: Ring
+    id: Annotated[str, Path(max_length=100, description="The key's id.", examples=[_SHOWN["id"]])], service: Served
 ) -> Response:
     """Revoke a key, at once here and within seconds in other processes; revoking it again changes nothing."""
-    await run_in_threadpool(keys.revoke, id)
+    await run_in_threadpool(service.keys.revoke, id)
     return Response(status_code=204)
-
-
-def _shown(row: KeyRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in ("id", "name", "role", "bandits", "created", "revoked")}

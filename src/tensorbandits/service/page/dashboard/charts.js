@@ -1,7 +1,7 @@
 // Charts: plotly's script when the first is drawn, colours of the page, labels as they are written.
 
 import { h, table } from "./dom.js";
-import { cut, isDate } from "./format.js";
+import { cut, isDate, isRate } from "./format.js";
 
 let loading = null;
 
@@ -63,7 +63,8 @@ export function timeAxis(against, more = {}) {
   return axis(against === "time" ? { ...usual, ...more } : { title: "decisions", tickformat: ",d", ...usual, ...more });
 }
 
-export const rateFormat = ".3~p";
+/** How an axis writes mean rewards: in percent for clicks, else three digits. */
+export const rewardFormat = (kind) => (isRate(kind) ? ".3~p" : ".3~r");
 
 function base(height) {
   const c = colours();
@@ -80,8 +81,8 @@ function base(height) {
  * `draw` returns { data, layout, height, sentence, table: { columns, rows } }, or null for nothing to draw.
  */
 export class Figure {
-  constructor(title, { level = "h3" } = {}) {
-    this.heading = h(level, {}, title);
+  constructor(title) {
+    this.heading = h("h3", {}, title);
     this.sentence = h("p", { class: "sentence" });
     this.place = h("div", { class: "chart", role: "img" });
     this.numbers = h("div");

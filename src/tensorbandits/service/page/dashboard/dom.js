@@ -1,5 +1,7 @@
 // Elements. Text goes in as text only: labels are other people's words, never HTML.
 
+const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+
 /** Make an element: h("p", { class: "faint" }, "words", child, [more]). */
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);
@@ -9,13 +11,13 @@ export function h(name, attributes = {}, ...children) {
     else if (key === "value" || key === "checked" || key === "selected") element[key] = value;
     else element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(children));
   return element;
 }
 
 /** Put other children into an element; nothing is touched if the words are the same as before. */
 export function fill(element, ...children) {
-  const list = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  const list = present(children);
   if (list.length === 1 && typeof list[0] === "string" && element.childNodes.length === 1 && element.textContent === list[0]) {
     return element;
   }

@@ -71,8 +71,7 @@ leave.addEventListener("click", () => {
 // Colours.
 
 const theme = document.getElementById("theme");
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
+const isDark = () => document.documentElement.dataset.theme === "dark";
 
 function nameTheme() {
   theme.textContent = isDark() ? "☀ Light" : "☾ Dark";
@@ -87,17 +86,15 @@ theme.addEventListener("click", () => {
   } catch {
     // The choice holds until the page is left.
   }
-  nameTheme();
-  shown?.redraw?.();
 });
-dark.addEventListener("change", () => {
+new MutationObserver(() => {
   nameTheme();
-  shown?.redraw?.();
-});
+  shown?.redraw();
+}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
-  if ((window.innerWidth < 640) !== (width < 640)) shown?.redraw?.();
+  if ((window.innerWidth < 640) !== (width < 640)) shown?.redraw();
   width = window.innerWidth;
 });
 
@@ -142,12 +139,8 @@ async function begin() {
   try {
     who = await api.me();
   } catch (error) {
-    if (error.status === 401) {
-      signIn(api.hasKey() ? "This key is not known, or was revoked. Give another." : null);
-      return;
-    }
     failed(error, 5);
-    setTimeout(begin, 5000);
+    if (error.status !== 401) setTimeout(begin, 5000);
     return;
   }
   trouble.hidden = true;

@@ -1,7 +1,7 @@
 // What would have happened, had the bandit decided in the place of the caller's rule.
 
 import * as api from "./api.js";
-import { colours, Figure, rateFormat, whiskers } from "./charts.js";
+import { colours, Figure, rewardFormat, whiskers } from "./charts.js";
 import { curl } from "./curl.js";
 import { command, h } from "./dom.js";
 import * as f from "./format.js";
@@ -83,7 +83,7 @@ function draw(found) {
   const write = (value) => f.reward(value, found.kind);
   const sides = [["Your rule", found.rule, c.holdout], ["The bandit", found.bandit, c.policy]];
   const rows = sides.map(([text, one, colour]) => ({ text, colour, mean: one.mean, low: one.low, high: one.high, hover: `${text}: ${write(one.mean)}<br>95 %: ${f.between(one.low, one.high, write)}` }));
-  const made = whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", "mean reward, 95 % intervals");
+  const made = whiskers(rows, c.policy, rewardFormat(found.kind), "mean reward, 95 % intervals");
   const xaxis = found.rule.low >= 0 ? { ...made.layout.xaxis, range: undefined, rangemode: "tozero" } : made.layout.xaxis;
   return {
     ...made, height: 160,

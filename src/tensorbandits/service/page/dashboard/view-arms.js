@@ -1,7 +1,7 @@
 // The best arms of a context.
 
-import { colours, escaped, Figure, narrow, rateFormat, whiskers } from "./charts.js";
-import { chooser, empty, h } from "./dom.js";
+import { colours, escaped, Figure, narrow, rewardFormat, whiskers } from "./charts.js";
+import { chooser, empty, fill, h } from "./dom.js";
 import * as f from "./format.js";
 
 export function arms({ space, again }) {
@@ -14,7 +14,7 @@ export function arms({ space, again }) {
     (value) => { chosen[one.mode] = Number(value); again(); })));
 
   async function show(found) {
-    none.replaceChildren(...(found.why ? [empty("No arms", h("p", {}, found.why))] : []));
+    fill(none, found.why && empty("No arms", h("p", {}, found.why)));
     figure.element.hidden = Boolean(found.why);
     if (!found.why) await figure.draw(draw(found, given));
   }
@@ -35,7 +35,7 @@ function draw(found, given) {
   const sure = best && second && best.low > second.high ? "clearly ahead" : "others may be as good: intervals overlap";
   return {
     title: where ? `Best arms for ${where}` : "Best arms",
-    ...whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", narrow() ? "mean reward" : `mean reward, ${f.share(found.level)} intervals`),
+    ...whiskers(rows, c.policy, rewardFormat(found.kind), narrow() ? "mean reward" : `mean reward, ${f.share(found.level)} intervals`),
     sentence: best ? `Best now: ${best.labels.map(f.within).join(" · ")}, ${write(best.estimate)} (${f.between(best.low, best.high, write)}); ${sure}.` : "",
     table: {
       columns: [...found.modes.map((mode) => ({ title: mode })), { title: "estimate", number: true }, { title: "interval", number: true }, { title: "rewards", number: true }],

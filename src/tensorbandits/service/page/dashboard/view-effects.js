@@ -1,7 +1,7 @@
 // What matters: each level by itself, and which modes act together.
 
-import { axis, colours, escaped, Figure, narrow, rateFormat, ticks, whiskers } from "./charts.js";
-import { empty, h } from "./dom.js";
+import { axis, colours, escaped, Figure, narrow, rewardFormat, ticks, whiskers } from "./charts.js";
+import { empty, fill, h } from "./dom.js";
 import * as f from "./format.js";
 
 export function effects() {
@@ -12,7 +12,7 @@ export function effects() {
   const none = h("div");
 
   async function show(found) {
-    none.replaceChildren(...(found.why ? [empty("No effects", h("p", {}, found.why))] : []));
+    fill(none, found.why && empty("No effects", h("p", {}, found.why)));
     shares.element.hidden = grid.hidden = note.hidden = Boolean(found.why);
     if (found.why) return;
     note.textContent = `From ${f.count(found.rewards)} rewards, with ${f.share(found.level)} intervals.${found.rewards ? "" : " Nothing was told yet: all this is what is assumed beforehand."}`;
@@ -64,7 +64,7 @@ function drawMode(found, mode) {
   const worst = mode.levels.at(-1);
   return {
     title: mode.context ? `${mode.mode} (given)` : mode.mode,
-    ...whiskers(rows, c.policy, f.isRate(found.kind) ? rateFormat : ".3~r", "mean reward", {
+    ...whiskers(rows, c.policy, rewardFormat(found.kind), "mean reward", {
       shapes: [{ type: "line", xref: "x", yref: "paper", x0: mode.middle, x1: mode.middle, y0: 0, y1: 1, line: { color: c.faint, width: 1, dash: "dash" } }],
     }),
     revision: mode.mode,

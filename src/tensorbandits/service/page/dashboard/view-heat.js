@@ -1,6 +1,6 @@
 // Estimates and how uncertain they are, for all levels of two modes.
 
-import { axis, colours, escaped, Figure, narrow, rateFormat, ticks } from "./charts.js";
+import { axis, colours, escaped, Figure, narrow, rewardFormat, ticks } from "./charts.js";
 import { chooser, empty, fill, h } from "./dom.js";
 import * as f from "./format.js";
 
@@ -51,7 +51,7 @@ export function heat({ space, again }) {
     last = found;
     estimates.element.hidden = Boolean(found.why);
     widths.element.hidden = Boolean(found.why) || found.width === null;
-    none.replaceChildren(...(found.why ? [empty("No heat map", h("p", {}, found.why))] : []));
+    fill(none, found.why && empty("No heat map", h("p", {}, found.why)));
     if (found.why) return;
     const left = found.left_out.map((count, at) => (count ? `${f.count(count)} more of ${found.modes[at]} are left out` : "")).filter(Boolean);
     fill(note, [found.others, ...left, `from ${f.count(found.rewards)} rewards`, found.estimate.flat().includes(null) ? "empty cells may not be chosen" : ""].filter(Boolean).join("; "));
@@ -98,7 +98,7 @@ function map(found, seen, what) {
     height: Math.max(150, 24 * rows.length) + below + 60,
     data: [{
       type: "heatmap", z, x: columns.map((_, at) => at), y: rows.map((_, at) => at), colorscale: what === "estimate" ? "Viridis" : "Cividis", hoverinfo: "text", text: hover, xgap: 1, ygap: 1, hoverongaps: false,
-      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: rate ? rateFormat : ".3~r", tickfont: { color: c.faint }, len: 1, nticks: Math.min(6, rows.length + 1) },
+      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: rewardFormat(found.kind), tickfont: { color: c.faint }, len: 1, nticks: Math.min(6, rows.length + 1) },
     }],
     layout: {
       xaxis: axis({ title: found.modes[1], tickvals: columns.map((_, at) => at), ticktext: ticks(columns), tickangle: upright ? -60 : 0, showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),

@@ -1,6 +1,6 @@
 // Reward over time beside the holdout's, and how much higher it is.
 
-import { axis, colours, escaped, Figure, light, moment, rateFormat, timeAxis } from "./charts.js";
+import { axis, colours, escaped, Figure, light, moment, rewardFormat, timeAxis } from "./charts.js";
 import { chooser, empty, h } from "./dom.js";
 import * as f from "./format.js";
 
@@ -51,12 +51,12 @@ function banded(x, numbers, name, colour, hover, dash) {
 }
 
 /** A grey part of time whose rewards are still to come. */
-function unsettled(found, against) {
+function unsettled(found, against, end) {
   if (!found.settled) return {};
   const begin = against === "time" ? moment(found.settled.time) : found.settled.first;
   const c = colours();
   return {
-    shapes: [{ type: "rect", xref: "x", yref: "paper", x0: begin, x1: 1, y0: 0, y1: 1, fillcolor: light(c.others, 0.18), line: { width: 0 }, layer: "below" }],
+    shapes: [{ type: "rect", xref: "x", yref: "paper", x0: begin, x1: end, y0: 0, y1: 1, fillcolor: light(c.others, 0.18), line: { width: 0 }, layer: "below" }],
   };
 }
 
@@ -79,14 +79,12 @@ function drawRewards(found, against) {
     one.mean.forEach((mean, at) => rows.push([names[side], f.clock(one.start[at]), f.count(one.first[at]), f.count(one.rewards[at]), write(mean), f.between(one.low[at], one.high[at], write)]));
   }
   const range = rangeOf(found, against);
-  const grey = unsettled(found, against);
-  if (grey.shapes) grey.shapes[0].x1 = range[1];
   return {
     data, height: 340,
     layout: {
-      ...grey, showlegend: true,
+      ...unsettled(found, against, range[1]), showlegend: true,
       xaxis: timeAxis(against, { range, zeroline: false }),
-      yaxis: axis({ title: f.isRate(found.kind) ? "share of decisions rewarded" : "mean reward of a decision", tickformat: f.isRate(found.kind) ? rateFormat : undefined, rangemode: "tozero" }),
+      yaxis: axis({ title: f.isRate(found.kind) ? "share of decisions rewarded" : "mean reward of a decision", tickformat: f.isRate(found.kind) ? rewardFormat(found.kind) : undefined, rangemode: "tozero" }),
     },
     sentence: `Points are periods, bands are 95 % intervals.${found.settled ? " In the grey part rewards are still to come." : ""}`,
     table: { columns: [{ title: "side" }, { title: "from" }, { title: "decision", number: true }, { title: "rewards", number: true }, { title: "mean", number: true }, { title: "95 % interval", number: true }], rows },
@@ -104,12 +102,10 @@ function drawUplift(found, against, summed) {
   const verdict = at < 0 ? "" : numbers.low[at] > 0 ? "the bandit earns more" : numbers.high[at] < 0 ? "the bandit earns less" : "not decided yet: the band has zero in it";
   const which = summed === "so_far" ? "So far" : "In the last period";
   const range = rangeOf(found, against);
-  const grey = unsettled(found, against);
-  if (grey.shapes) grey.shapes[0].x1 = range[1];
   return {
     data: banded(place, numbers, "uplift", c.policy, hover), height: 280,
     layout: {
-      ...grey,
+      ...unsettled(found, against, range[1]),
       xaxis: timeAxis(against, { range, zeroline: false }),
       yaxis: axis({ title: f.isRate(found.kind) ? "bandit − holdout (percentage points)" : "bandit − holdout (reward)", tickformat: f.isRate(found.kind) ? "+.3~p" : "+.3~r", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
     },

@@ -1,7 +1,7 @@
 // Which levels decisions had over time.
 
 import { axis, colours, escaped, Figure, moment, narrow, timeAxis } from "./charts.js";
-import { chooser, empty, h } from "./dom.js";
+import { chooser, empty, fill, h } from "./dom.js";
 import * as f from "./format.js";
 
 export function traffic({ space, again }) {
@@ -18,7 +18,7 @@ export function traffic({ space, again }) {
   async function show(found) {
     last = found;
     figure.element.hidden = !found.decisions;
-    none.replaceChildren(...(found.decisions ? [] : [empty("No decisions yet", h("p", {}, "Rewards were told without decisions, so there is no traffic to show."))]));
+    fill(none, !found.decisions && empty("No decisions yet", h("p", {}, "Rewards were told without decisions, so there is no traffic to show.")));
     if (found.decisions) await figure.draw(draw(found, against));
   }
 

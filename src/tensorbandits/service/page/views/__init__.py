@@ -1,102 +1,74 @@
 """What the page shows of a bandit, as JSON: one function for each view, from a bandit and a few plain values.
 
-Nothing here changes anything, and no view takes the bandit's turn. :class:`Looks` keeps answers for a while, so that
-however many people look, one thread in twenty seconds works for a second at most for each thing that is looked at.
+Nothing here changes anything, and no view takes the bandit's turn. :class:`ViewCache` keeps answers for a while, so
+that however many people look, one thread in twenty seconds works for a second at most for each thing that is looked at.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import nearest
 from tensorbandits.service.page.views import believed, kept, past
-from tensorbandits.service.page.views.looks import Looks
+from tensorbandits.service.page.views.cache import ViewCache
 from tensorbandits.service.page.views.parts import Reader, count, levels, plain, probability, word
+from tensorbandits.store import Event
 
-__all__ = ["VIEWS", "Looked", "Looks", "view"]
+__all__ = ["VIEWS", "ViewCache", "ViewSource", "view"]
 
 _TAIL, _MOST_EVENTS, _EARLIER = 50, 500, 8
 _OLDEST = 20  # open decisions that are listed
 _ARMS, _MOST_ARMS = 15, 100
 
 
-class Looked(NamedTuple):
+class ViewSource(NamedTuple):
     """What is looked at: a bandit, and what the process that serves it knows besides.
 
     Parameters
     ----------
     bandit : as it is here, now.
-    settings : those of the bandit, as changed since it was created; ``default``, ``window``, ``holdout``,
-        ``half_life`` and ``apprentice`` are looked at.
-    apprentice : what it would have earned in the place of a caller's rule, if it ever ran beside one.
-    tail : returns the last events, so many, newest first: seq, time, kind, decision, body.
-    lags : returns how many seconds the last rewards took, from decision to reward; some thousands at most.
-    oldest : returns the decisions that wait longest, so many: id, cell, and as far as is known time and active.
+    tail : returns the last events, so many, newest first.
+    oldest : returns the decisions that wait longest, so many: id, cell, time and active.
     health : returns numbers and texts of the process and of this bandit in it, by name.
     now : returns the time in seconds.
     """
 
     bandit: Core
-    settings: Mapping[str, Any] = {}
-    apprentice: Apprentice | None = None
-    tail: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()
-    lags: Callable[[], Sequence[float]] = tuple
-    oldest: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()
-    health: Callable[[], Mapping[str, Any]] = dict
-    now: Callable[[], float] = time.time
+    tail: Callable[[int], Sequence[Event]]
+    oldest: Callable[[int], Sequence[Mapping[str, Any]]]
+    health: Callable[[], Mapping[str, Any]]
+    now: Callable[[], float]
 
 
-def view(looked: Looked, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
+def view(source: ViewSource, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a view, ready for JSON. Modes are given by name, levels by their index."""
     if what not in VIEWS:
         hint = nearest(what, list(VIEWS)) or "name one of them"
         raise ValueError(f"{what!r} is no view; the views are {list(VIEWS)}: {hint}")
     make, readers = VIEWS[what]
-    given, space = params or {}, looked.bandit.space
+    given, space = params or {}, source.bandit.space
     values = {name: reader(name, given.get(name), space) for name, reader in readers.items()}  # before any work
     for name in given:
         if name not in readers:
             hint = nearest(name, list(readers)) or "leave it out"
             raise ValueError(f"this view has no parameter {name!r}, but {list(readers)}: {hint}")
-    found: dict[str, Any] = plain(make(looked, **values))
+    found: dict[str, Any] = plain(make(source, **values))
     return found
 
 
-def _wait(looked: Looked) -> past.Wait:
-    window = Span.of(looked.settings.get("window"), "window")
-    return past.Wait(window, looked.settings.get("default"), looked.now())
+def _overview(source: ViewSource) -> dict[str, Any]:
+    last = next(iter(kept.events(source.bandit, source.tail(1), 1)["events"]), None)
+    return past.overview(source.bandit, source.now(), last)
 
 
-def _is_apprentice(looked: Looked) -> bool:
-    return bool(looked.settings.get("apprentice"))
-
-
-def _overview(looked: Looked) -> dict[str, Any]:
-    last = next(iter(kept.events(looked.bandit, looked.tail(1), 1)["events"]), None)
-    found = past.overview(looked.bandit, _wait(looked), lags=looked.lags(), last=last)
-    return found | {"apprentice": _is_apprentice(looked)}
-
-
-def _reward(looked: Looked) -> dict[str, Any]:
-    return past.reward(looked.bandit, _wait(looked)) | {"apprentice": _is_apprentice(looked)}
-
-
-def _decisions(looked: Looked, count: int) -> dict[str, Any]:
-    window = looked.settings.get("window")
-    return kept.decisions(looked.bandit, looked.oldest(count), looked.lags(), looked.now(), window)
-
-
-def _events(looked: Looked, count: int) -> dict[str, Any]:
+def _events(source: ViewSource, count: int) -> dict[str, Any]:
     earlier = max(count, min(_EARLIER * count, _MOST_EVENTS))  # to find the decisions that rewards are of
-    return kept.events(looked.bandit, looked.tail(earlier), count)
+    return kept.events(source.bandit, source.tail(earlier), count)
 
 
-class View(NamedTuple):
+class PageView(NamedTuple):
     """A view: what makes it, of a bandit and the parameters of the request, and what reads each of these."""
 
     make: Callable[..., dict[str, Any]]
@@ -104,22 +76,25 @@ class View(NamedTuple):
 
 
 VIEWS = {
-    "space": View(lambda looked: kept.space(looked.bandit, looked.settings)),
-    "overview": View(_overview),
-    "reward": View(_reward),
-    "traffic": View(lambda looked, mode: past.traffic(looked.bandit, mode), {"mode": word}),
-    "heat": View(
-        lambda looked, **given: believed.heat(looked.bandit, **given),
+    "space": PageView(lambda source: kept.space(source.bandit)),
+    "overview": PageView(_overview),
+    "reward": PageView(lambda source: past.reward(source.bandit, source.now())),
+    "traffic": PageView(lambda source, mode: past.traffic(source.bandit, mode), {"mode": word}),
+    "heat": PageView(
+        lambda source, **given: believed.heat(source.bandit, **given),
         {"rows": word, "columns": word, "fixed": levels, "level": probability(0.9)},
     ),
-    "effects": View(lambda looked, level: believed.effects(looked.bandit, level), {"level": probability(0.9)}),
-    "arms": View(
-        lambda looked, **given: believed.arms(looked.bandit, **given),
+    "effects": PageView(lambda source, level: believed.effects(source.bandit, level), {"level": probability(0.9)}),
+    "arms": PageView(
+        lambda source, **given: believed.arms(source.bandit, **given),
         {"context": levels, "level": probability(0.9), "count": count(_ARMS, _MOST_ARMS)},
     ),
-    "decisions": View(_decisions, {"count": count(_OLDEST, _MOST_EVENTS)}),
-    "drift": View(lambda looked: believed.drift(looked.bandit)),
-    "apprentice": View(lambda looked: kept.apprentice(looked.bandit, _is_apprentice(looked), looked.apprentice)),
-    "events": View(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
-    "health": View(lambda looked: {"numbers": dict(looked.health())}),
+    "decisions": PageView(
+        lambda source, count: kept.decisions(source.bandit, source.oldest(count), source.now()),
+        {"count": count(_OLDEST, _MOST_EVENTS)},
+    ),
+    "drift": PageView(lambda source: believed.drift(source.bandit)),
+    "apprentice": PageView(lambda source: kept.apprentice(source.bandit)),
+    "events": PageView(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
+    "health": PageView(lambda source: {"numbers": dict(source.health())}),
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorbandits.bandit.apprentice import Apprentice, Estimate
+from tensorbandits.bandit.apprentice import Estimate
 from tensorbandits.bandit.core import Core
 from tensorbandits.service.page.views.parts import retired
 from tensorbandits.service.page.views.past import lag
 from tensorbandits.space import Space
 from tensorbandits.space.labels import written
+from tensorbandits.store import Event
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _EDGES = (  # of the bars of lags, in seconds
@@ -20,12 +21,12 @@ _EDGES = (  # of the bars of lags, in seconds
 _LABELS = 4  # labels of a mode that a rule lists
 
 
-def space(bandit: Core, settings: Mapping[str, Any]) -> dict[str, Any]:
+def space(bandit: Core) -> dict[str, Any]:
     """Return the modes in order, with their levels by index, the rules in words, and how the bandit is set.
 
     ``example`` is a context as a request gives it.
     """
-    kept = bandit.space
+    kept, settings = bandit.space, bandit.state.settings
     return {
         "modes": [
             {
@@ -45,34 +46,32 @@ def space(bandit: Core, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def events(bandit: Core, tail: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+def events(bandit: Core, tail: Sequence[Event], count: int) -> dict[str, Any]:
     """Return the newest events of a tail, so many, with the labels of their cells, or of decisions that it has."""
-    cells = {one.get("decision"): one["body"]["cell"] for one in tail if one["kind"] == "Decided"}
-    found = [_event(bandit.space, one, cells.get(one.get("decision"))) for one in tail[:count]]
+    cells = {one.decision: one.body["cell"] for one in tail if one.kind == "Decided"}
+    found = [_event(bandit.space, one, cells.get(one.decision)) for one in tail[:count]]
     return {"modes": list(bandit.space.modes), "events": found}
 
 
-def decisions(
-    bandit: Core, waiting: Sequence[Mapping[str, Any]], lags: Sequence[float], now: float, window: Any
-) -> dict[str, Any]:
-    """Return how many decisions wait, those that wait longest (``id``, ``time``, ``cell``), and the lags of rewards.
+def decisions(bandit: Core, oldest: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any]:
+    """Return how many decisions wait, those that wait longest, and the lags of rewards.
 
     ``bars`` count the last rewards by how long they took, in seconds; ``window`` is how long a decision waits.
     """
-    space = bandit.space
+    space, lags = bandit.space, list(bandit.state.lags)
     return {
         "waiting": bandit.waiting,
-        "window": window,
+        "window": bandit.state.settings.get("window"),
         "modes": list(space.modes),
         "oldest": [
             {
                 "id": one["id"],
-                "time": one.get("time"),
-                "age": None if one.get("time") is None else max(now - one["time"], 0.0),
-                "active": one.get("active", True),
+                "time": one["time"],
+                "age": max(now - one["time"], 0.0),
+                "active": one["active"],
                 "labels": _cell(space, one["cell"]),
             }
-            for one in waiting
+            for one in oldest
         ],
         "lag": lag(lags),
         "bars": [
@@ -82,14 +81,15 @@ def decisions(
     }
 
 
-def apprentice(bandit: Core, on: bool, sums: Apprentice | None) -> dict[str, Any]:
+def apprentice(bandit: Core) -> dict[str, Any]:
     """Return what the bandit would have earned, what the caller's rule did, and the difference, with 95 % intervals.
 
     ``verdict`` is better, worse, or open while the interval of the difference has both signs.
     """
+    sums, on = bandit.state.apprentice, bool(bandit.state.settings.get("apprentice"))
     found: dict[str, Any] = {"on": on, "count": 0, "bandit": None, "rule": None, "difference": None, "verdict": "open"}
     found |= {"kind": getattr(bandit.policy, "reward", None), "waiting": bandit.waiting}
-    if sums is None or not sums.count:
+    if not sums.count:
         return found
     difference = _interval(sums.difference)
     verdict = "better" if difference["low"] > 0 else "worse" if difference["high"] < 0 else "open"
@@ -101,17 +101,17 @@ def _interval(found: Estimate) -> dict[str, float]:
     return {"mean": found.mean, "low": found.mean - found.within, "high": found.mean + found.within}
 
 
-def _event(space: Space, event: Mapping[str, Any], decided: Sequence[int] | None) -> dict[str, Any]:
-    body = event["body"]
+def _event(space: Space, event: Event, decided: Sequence[int] | None) -> dict[str, Any]:
+    body = event.body
     cell = body.get("cell", decided)
     return {
-        **{name: event.get(name) for name in ("seq", "time", "kind", "decision")},
+        **{name: getattr(event, name) for name in ("seq", "time", "kind", "decision")},
         "labels": None if cell is None else _cell(space, cell),
         "would": _cell(space, body["would"]["cell"]) if "would" in body else None,
         "reward": body.get("reward"),
         "by": body.get("by"),
         "propensity": body.get("p"),
-        "words": _said(event["kind"], body),
+        "words": _said(event.kind, body),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.bandit.timeline import means
 from tensorbandits.base.checks import check_probability
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
@@ -53,22 +54,16 @@ def bounds(sums: Floats, kind: str | None) -> dict[str, Floats]:
     >>> found["mean"].item(), found["low"].item(), round(found["high"].item(), 2)
     (0.0, 0.0, 0.32)
     """
-    count = np.where(sums[:, 1] > 0, sums[:, 1], np.nan)
-    mean = sums[:, 2] / count
+    found = means(sums)
+    mean = found["mean"]
     if kind in RATES:
+        count = np.where(sums[:, 1] > 0, sums[:, 1], np.nan)
         share = np.clip(mean, 0.0, 1.0)
         middle = (share + NORMAL**2 / (2 * count)) / (1 + NORMAL**2 / count)
         half = np.sqrt(share * (1 - share) / count + (NORMAL / (2 * count)) ** 2) * NORMAL / (1 + NORMAL**2 / count)
         return {"mean": mean, "low": np.minimum(middle - half, mean).clip(0), "high": np.maximum(middle + half, mean)}
-    half = NORMAL * errors(sums)
+    half = NORMAL * found["error"]
     return {"mean": mean, "low": mean - half, "high": mean + half}
-
-
-def errors(sums: Floats) -> Floats:
-    """Return the standard errors of mean rewards, of rows as :func:`bounds` takes them."""
-    count = np.where(sums[:, 1] > 1, sums[:, 1], np.nan)
-    variance = np.maximum(sums[:, 3] / count - (sums[:, 2] / count) ** 2, 0.0)
-    return np.asarray(np.sqrt(variance / (count - 1.0)))
 
 
 # Parameters of a request: what reads one, given its name, its text if there is any, and the space.

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.spans import Span
 from tensorbandits.bandit.timeline import SIDES, Timeline
 from tensorbandits.service.page.views.parts import Floats, bounds
 
@@ -33,25 +32,15 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _SMALLEST = 1e-9  # relative; what is nearer to 0 is 0
 
 
-class Wait(NamedTuple):
-    """How long decisions wait for rewards, which one they get then, and the time now."""
-
-    window: Span | None
-    default: float | None
-    now: float
-
-
-def overview(
-    bandit: Core, wait: Wait, *, lags: Sequence[float] = (), last: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def overview(bandit: Core, now: float, last: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the numbers that are seen first.
 
     ``policy`` and ``holdout`` have decisions, rewards, and the mean reward with its 95 % interval; ``uplift`` is their
-    difference, and relative to the holdout; ``settled`` is the share of decisions that these means are of. ``lags`` are
-    seconds from decision to reward, ``last`` is the last event.
+    difference, and relative to the holdout; ``settled`` is the share of decisions that these means are of. ``lag`` is
+    in seconds from decision to reward, ``last`` is the last event.
     """
     timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(timeline, wait, bandit.waiting)
+    totals, ripe = timeline.totals, _settled(bandit, timeline, now)
     sums = totals[ripe].sum(axis=0)
     sides = {name: _side(totals[:, at].sum(axis=0), sums[at], kind) for at, name in enumerate(SIDES)}
     decided = totals[..., 0].sum()
@@ -65,24 +54,25 @@ def overview(
         "policy": sides["policy"],
         "holdout": sides["holdout"] if totals[:, 1, 0].any() else None,
         "uplift": _uplift(sums, kind),
-        "lag": lag(lags),
+        "lag": lag(list(bandit.state.lags)),
         "first_time": float(timeline.starts[0]) if timeline.count else None,
         "last_time": timeline.last if timeline.count else None,
         "last_event": last,
         "spark": _spark(totals[ripe][:, int(not sides["policy"]["rewards"])]),
         "version": bandit.space.version,
+        "apprentice": _is_apprentice(bandit),
     }
 
 
 def lag(lags: Sequence[float]) -> dict[str, Any] | None:
     """Return the median and other quantiles of seconds from decision to reward."""
-    if not len(lags):
+    if not lags:
         return None
     found = np.quantile(np.asarray(lags, dtype=float), _QUANTILES)
     return {"count": len(lags), **{f"p{100 * q:.0f}": one for q, one in zip(_QUANTILES, found.tolist(), strict=True)}}
 
 
-def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
+def reward(bandit: Core, now: float) -> dict[str, Any]:
     """Return mean rewards over time with 95 % intervals, the holdout's apart, and what lies between them.
 
     Each side has points of its own, of about 100 rewards at least; ``uplift`` has those of the holdout, with the
@@ -90,7 +80,7 @@ def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
     by the times at which they begin and end. ``settled`` is where means end, as later rewards are still to come.
     """
     timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(timeline, wait, bandit.waiting)
+    totals, ripe = timeline.totals, _settled(bandit, timeline, now)
     kept = np.where(ripe[:, None, None], totals, 0.0)
     found: dict[str, Any] = {"kind": kind, "decisions": timeline.count, "settled": _edge(timeline, ripe)}
     for at, name in enumerate(SIDES):
@@ -99,7 +89,7 @@ def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
         if kept[:, at, 1].any():
             sums = np.add.reduceat(kept[:, at], starts, axis=0)
             found[name] = {**_places(timeline, starts, ripe), "rewards": sums[:, 1], **bounds(sums, kind)}
-    found["uplift"] = None
+    found |= {"uplift": None, "apprentice": _is_apprentice(bandit)}
     if found["policy"] and found["holdout"]:
         starts = _starts(kept[:, 1, 1])
         parts = np.add.reduceat(kept, starts, axis=0)
@@ -110,7 +100,7 @@ def reward(bandit: Core, wait: Wait) -> dict[str, Any]:
     return found
 
 
-def traffic(bandit: Core, mode: str | None = None) -> dict[str, Any]:
+def traffic(bandit: Core, mode: str | None) -> dict[str, Any]:
     """Return the share of decisions that each level of a mode had over time, but for the holdout.
 
     The most frequent levels come by name, and all others together. By default it is the first mode that is decided.
@@ -149,15 +139,20 @@ def _kind(bandit: Core) -> str | None:
     return kind
 
 
-def _settled(timeline: Timeline, wait: Wait, waiting: int) -> NDArray[np.bool_]:
+def _is_apprentice(bandit: Core) -> bool:
+    return bool(bandit.state.settings.get("apprentice"))
+
+
+def _settled(bandit: Core, timeline: Timeline, now: float) -> NDArray[np.bool_]:
     """Which blocks count, (blocks,); without a default rewards come as they are, and all do."""
-    if wait.default is None or wait.window is None or not waiting:
+    window = bandit.state.book.window
+    if bandit.state.book.default is None or window is None or not bandit.waiting:
         return np.ones(len(timeline), dtype=bool)
-    length = _LATE * wait.window.length
-    if wait.window.rounds:
+    length = _LATE * window.length
+    if window.rounds:
         ripe = np.arange(1, len(timeline) + 1) * timeline.length <= timeline.count - length
     else:
-        ripe = np.append(timeline.starts[1:], timeline.last) <= wait.now - length
+        ripe = np.append(timeline.starts[1:], timeline.last) <= now - length
     decisions, rewards = timeline.totals.sum(axis=1)[:, :2].T
     chunk = -(-_TOGETHER // timeline.length)
     for begin in range(0, len(ripe), chunk):

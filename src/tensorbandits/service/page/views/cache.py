@@ -1,4 +1,4 @@
-"""Looking that costs little: answers are kept for a while, the longer the more work they were.
+"""A cache of views, so that looking costs little: answers are kept for a while, the longer the more work they were.
 
 Whoever asks while somebody makes an answer again gets the one that is there.
 """
@@ -26,11 +26,11 @@ class _Answer:
         self.making = threading.Lock()
 
 
-class Looks:
+class ViewCache:
     """Answers by whatever says what they are of, such as a bandit's id, a view and its parameters.
 
-    >>> looks, made = Looks(), []
-    >>> [looks.get("a", "overview", lambda: made.append(1) or {"n": len(made)}) for _ in range(2)]
+    >>> cache, made = ViewCache(), []
+    >>> [cache.get("a", "overview", lambda: made.append(1) or {"n": len(made)}) for _ in range(2)]
     [b'{"n":1}', b'{"n":1}']
     """
 
