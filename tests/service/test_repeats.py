@@ -50,6 +50,47 @@ def test_many_asks(bandit):
     assert bandit.detail()["decisions"] == 4
 
 
+def test_many_asks_are_made_all_or_none(bandit):
+    new, old = {"context": {"segment": "new"}}, {"context": {"segment": "old"}}
+    bandit.ask(id="taken")
+    wrong = [
+        ([new, old | {"id": "taken"}], "key_reused", None),
+        ([new, old | {"id": "twice"}, new | {"id": "twice"}], "closed_decision", None),
+    ]
+    for requests, code, key in wrong:
+        bandit.refused("/ask-many", {"requests": requests}, 409, code, key=key)
+        assert bandit.detail()["decisions"] == 1
+    bandit.post("/ask-many", {"requests": [new, old]}, key="two")
+    bandit.refused("/ask-many", {"requests": [new, old, old]}, 409, "key_reused", key="two")
+    assert bandit.detail()["decisions"] == 3
+    made = bandit.post("/ask-many", {"requests": [old, new | {"id": "taken"}]})["decisions"]
+    assert made[1] == bandit.ask(id="taken")
+    assert bandit.detail()["decisions"] == 4
+
+
+def test_many_asks_are_all_or_none_beside_others(bandit):
+    """Transactions hold 1,000 decisions at most, and requests of nearly as many come from everywhere at once."""
+    new, old = {"context": {"segment": "new"}}, {"context": {"segment": "old"}}
+    bandit.ask(id="taken")
+
+    def right(count):
+        return len(bandit.post("/ask-many", {"requests": [new] * count})["decisions"])
+
+    def refused(count):
+        bandit.refused("/ask-many", {"requests": [new] * count + [old | {"id": "taken"}]}, 409, "key_reused")
+        return 0
+
+    def single(count):
+        for _ in range(count):
+            bandit.ask()
+        return count
+
+    works = [(right, 700), (refused, 900), (single, 20), (right, 999), (refused, 500), (single, 20)] * 2
+    with ThreadPoolExecutor(6) as pool:
+        made = sum(pool.map(lambda work: work[0](work[1]), works))
+    assert bandit.detail()["decisions"] == 1 + made
+
+
 def test_tells(bandit):
     one, other = bandit.ask()["id"], bandit.ask()["id"]
     first = bandit.tell(one, 2, key="tell")

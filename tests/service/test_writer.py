@@ -156,7 +156,7 @@ class Loop:
 
     def enter(self, count):
         for _ in range(count):
-            self.gathering.enter(Order(None, None, None, waiter=(self, None)))
+            self.gathering.enter([Order(None, None, None, waiter=(self, None))])
 
     def go_round(self, rounds=1):
         for _ in range(rounds):
@@ -397,7 +397,7 @@ def test_a_bandit_that_is_written_slowly_holds_up_no_other():
         order = orders.ask(host, host.request({}))
         loop = asyncio.get_running_loop()
         order.waiter = loop, loop.create_future()
-        engine.writer.enter(order)
+        engine.writer.enter([order])
         return order.waiter[1]
 
     async def ask():
@@ -429,7 +429,7 @@ def test_what_was_gathered_when_it_stops_is_written_and_nobody_is_left_waiting(s
         order = ask(hosted)
         loop = asyncio.get_running_loop()
         order.waiter = loop, loop.create_future()
-        writer.enter(order)
+        writer.enter([order])
         return order.waiter[1]
 
     async def stopped():

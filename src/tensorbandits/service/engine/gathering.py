@@ -36,11 +36,11 @@ class Gathering:
         self._seen, self._since, self._begun = 0, 0.0, 0.0  # orders at the last look, since when, and the first look
         self._waited = False
 
-    def enter(self, order: Order) -> None:
-        """Take in an order."""
-        self._orders.append(order)
+    def enter(self, orders: Sequence[Order]) -> None:
+        """Take in some orders."""
+        self._orders += orders
         if not self._busy and not self._watching:
-            self._watch(order)
+            self._watch(orders[0])
 
     def _watch(self, order: Order) -> None:
         assert order.waiter is not None

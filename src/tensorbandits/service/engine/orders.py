@@ -60,7 +60,7 @@ class Order:
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
     since: float = field(default_factory=time.monotonic)  # when it came
-    together: Sequence[Order] = ()  # those of one request, which are carried out all or none
+    together: Sequence[Order] = ()  # those of one request, this one too, which are carried out all or none
     planned: list[e.BanditEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     before: Event | None = None  # of a request that the log has already
@@ -82,11 +82,29 @@ class Order:
             found.append(New(event.kind, event.time, body, event.decision, key))
         return found
 
+    def refusal(self) -> Exception | None:
+        """Return why it is not carried out, as far as that is known before anything is written."""
+        if isinstance(self.raised, LookUp) and self.before is None:  # the id of another one of the same request
+            same = all(one.request == self.request for one in self.together if one.chosen_id == self.chosen_id)
+            return None if same else self.raised.error
+        if self.before is None:
+            return self.raised
+        try:
+            self._repeated(self.before)
+        except Exception as error:
+            return error
+        new = self.key is not None and self.before.key == self.key and any(one.before is None for one in self.together)
+        return reused(self.before) if new else None  # its request asks for more than the one of before
+
+    def _repeated(self, event: Event) -> Any:
+        """Return the answer of a request that the log has already, or raise if that was another one."""
+        self._refuse_other(event)
+        return self.repeat(event)
+
     def outcome(self, store: Store) -> Any:
         """Return the answer, or raise, after all is durable and applied."""
         if self.before is not None:
-            self._refuse_other(self.before)
-            return self.repeat(self.before)
+            return self._repeated(self.before)
         if isinstance(self.raised, LookUp):
             found = None if self.look_up is None else self.look_up(self, store)
             if found is None:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from tensorbandits.bandit import events as e
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.engine.orders import LookUp, Order
+from tensorbandits.service.engine.orders import Order
 from tensorbandits.store import (
     BehindError,
     DamagedError,
@@ -73,13 +73,14 @@ class Writer:
         self.take([order])
         return done
 
-    def enter(self, order: Order) -> None:
-        """Have an order written that the event loop, which calls this, awaits."""
+    def enter(self, orders: Sequence[Order]) -> None:
+        """Have orders of one bandit written that the event loop, which calls this, awaits."""
         if self._stopped:
             raise StoreError(_STOPPING)
-        if (gathering := self._gatherings.get(order.host)) is None:
-            gathering = self._gatherings[order.host] = Gathering(self.take)
-        gathering.enter(order)
+        host = orders[0].host
+        if (gathering := self._gatherings.get(host)) is None:
+            gathering = self._gatherings[host] = Gathering(self.take)
+        gathering.enter(orders)
 
     def take(self, orders: Sequence[Order]) -> None:
         """Put orders into the inboxes of their bandits."""
@@ -148,17 +149,18 @@ class Writer:
         others = 0
         with self._flags:
             while host.inbox and len(batch) < MOST:
-                order = host.inbox.popleft()
-                if order.alone and (batch or kept):
-                    kept.append(order)
+                order = host.inbox[0]
+                request = [host.inbox.popleft() for _ in order.together or (order,)]
+                if (batch or kept) and (order.alone or len(batch) + len(request) > MOST):
+                    kept += request
                     break
-                if (order.key is not None and order.key in keys) or (others >= TOGETHER and not order.soon):
-                    kept.append(order)
+                theirs = {one.key for one in request if one.key is not None}
+                if theirs & keys or (others >= TOGETHER and not order.soon):
+                    kept += request
                     continue
-                batch.append(order)
+                batch += request
                 others += not order.soon
-                if order.key is not None:
-                    keys.add(order.key)
+                keys |= theirs
                 if order.alone:
                     break
             host.inbox.extendleft(reversed(kept))
@@ -192,6 +194,7 @@ class Writer:
             self._plan(host, batch)
             if refused := [order for order in batch if order.raised is not None and (order.key or order.chosen_id)]:
                 self._find_repeats(host, refused)  # what was done already may not be possible a second time
+                _all_or_none(batch)
             try:
                 if self._append(host, batch) or not host.catch_up(self._store):
                     break  # else others have written what the plans did not know of
@@ -234,10 +237,14 @@ class Writer:
         try:
             rows = self._store.append(host.id, host.head, [new for part in news for new in part])
         except ValueError as error:  # something that cannot be written: whose it is, is to be found out
-            if len(orders) == 1:
-                orders[0].raised, orders[0].planned = error, []
+            requests = {id(order.together or order): list(order.together) or [order] for order in orders}
+            if len(requests) > 1:
+                for request in requests.values():  # each by itself, so that one which cannot be written fails alone
+                    self._plan(host, request)
+                    self._append(host, request)
                 return True
-            self._one_by_one(host, orders)
+            for order in orders:
+                order.raised, order.planned = error, []
             return True
         at = 0
         for order, part in zip(orders, news, strict=True):
@@ -245,12 +252,6 @@ class Writer:
             at += len(part)
         self._apply(host, [event for order in orders for event in order.planned], rows)
         return True
-
-    def _one_by_one(self, host: Host, orders: Sequence[Order]) -> None:
-        """Write each order by itself, so that one which cannot be written fails alone."""
-        for order in orders:
-            self._plan(host, [order])
-            self._append(host, [order])
 
     def _apply(self, host: Host, events: Sequence[e.BanditEvent], rows: Sequence[Event]) -> None:
         core = host.core
@@ -305,9 +306,8 @@ class Writer:
 
 def _all_or_none(batch: Sequence[Order]) -> None:
     """Refuse the orders of a request of which one is refused: its caller gets no other answer."""
-    here = {id(order) for order in batch if order.together}
-    for order in batch if here else ():
-        if order.raised is not None and not isinstance(order.raised, LookUp):
+    for order in batch:
+        if order.together and (refusal := order.refusal()) is not None:
             for other in order.together:
-                if id(other) in here and other.raised is None and other.before is None:
-                    other.raised, other.planned = order.raised, []
+                if other.before is None:
+                    other.raised, other.planned = refusal, []

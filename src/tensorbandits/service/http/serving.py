@@ -7,7 +7,7 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -57,8 +57,17 @@ class Serving:
         """Have an order written, and return its answer once it is durable."""
         loop = asyncio.get_running_loop()
         order.waiter = loop, loop.create_future()
-        self.engine.writer.enter(order)
+        self.engine.writer.enter([order])
         return await order.waiter[1]
+
+    async def write_together(self, made: Sequence[Order]) -> list[Any]:
+        """Have the orders of one request written, all or none, and return their answers once they are durable."""
+        loop = asyncio.get_running_loop()
+        for order in made:
+            order.together, order.since, order.waiter = made, made[0].since, (loop, loop.create_future())
+        if made:
+            self.engine.writer.enter(made)
+        return await all_of(order.waiter[1] for order in made if order.waiter is not None)
 
     async def carry_out(
         self, host: Host, make: Callable[[Host, Asked, str | None], Order], body: Asked, key: str | None
@@ -145,6 +154,15 @@ def allowed_labels(given: dict[str, Any]) -> dict[str, list[Label]] | None:
 def fingerprint_of(route: str, body: schemas.Body, key: str | None) -> str | None:
     """Return the fingerprint of a request that has a key."""
     return None if key is None else fingerprint(route, body.meant())
+
+
+async def all_of(some: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Return what all return, or raise what the first that failed did, once none is at work any more."""
+    found = await asyncio.gather(*some, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
 
 
 async def serving(request: Request) -> Serving:  # a plain function would be run in a thread

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable
 from typing import Annotated, Any
 
 from fastapi import Path, Response
@@ -21,6 +19,7 @@ from tensorbandits.service.http.serving import (
     Key,
     Served,
     Serving,
+    all_of,
     allowed_labels,
     ask_order,
     fingerprint_of,
@@ -46,9 +45,7 @@ async def ask_many(name: Name, body: schemas.AskManyBody, service: Served, key: 
     host = await service.host(name)
     asks = list(enumerate(body.requests))
     made = await service.made(host, lambda: [ask_order(host, one, _part(key, at)) for at, one in asks])
-    for order in made:
-        order.together = made
-    return reply({"decisions": await _all(service.write(order) for order in made)})
+    return reply({"decisions": await service.write_together(made)})
 
 
 @router.route_of("tell", *_DECISION, response_model=schemas.StatusAnswer)
@@ -74,7 +71,7 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
     results: list[Any] = []
     for start in range(0, len(body.rewards), TOGETHER):  # decisions come in between
         some = body.rewards[start : start + TOGETHER]
-        results += await _all(one(at, reward) for at, reward in enumerate(some, start))
+        results += await all_of(one(at, reward) for at, reward in enumerate(some, start))
     return reply({"results": results})
 
 
@@ -123,15 +120,6 @@ async def best(name: Name, body: schemas.Best, service: Served) -> Response:
     labels = space.labels(await run_in_threadpool(host.core.best, request))
     free = [mode for at, mode in enumerate(space.modes) if at not in space.context]
     return reply({"arm": {mode: written(labels[mode]) for mode in free}})
-
-
-async def _all(made: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Return what all return, or raise what the first that failed did, once none is at work any more."""
-    found = await asyncio.gather(*made, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return found
 
 
 def _part(key: str | None, at: int) -> str | None:
