@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.settings import written_rule
+from tensorbandits.base.checks import Cell
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.loading import CannotApplyError
 from tensorbandits.space.labels import Label, written
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from tensorbandits.service.engine.orders import Order
 
 _MANY, _SOME = 20_000, 1_000  # events after which a snapshot is kept, at once and after a while
+_CELLS = 4_096  # of which the labels are kept
 _LEARNED_AT_ONCE = 4  # new draws each time that there are new rewards
 
 
@@ -44,6 +47,7 @@ class Host:
         self.scheduled = False  # whether the writer knows that something is in it
         self.unsure = False  # whether the log may have events that are not known here
         self._rng = np.random.default_rng()
+        self._labels = lru_cache(_CELLS)(self._written_labels)
         self.keep(0 if core is None else core.state.seq)
 
     @property
@@ -98,6 +102,7 @@ class Host:
         if self._core is not None:
             core.go_on_from(self._core)
         self._core, self.quarantined = core, None
+        self._labels.cache_clear()  # a level that was added may be left out now
 
     def quarantine(self, seq: int, why: str) -> None:
         """Serve the bandit no more, until its log was repaired."""
@@ -162,15 +167,19 @@ class Host:
 
     def decision(self, event: Event) -> dict[str, Any]:
         """Return the decision of an event as plain data, as ``Decision.to_dict`` does."""
-        body, space = event.body, self.core.space
-        arm = {mode: written(label) for mode, label in space.labels(tuple(body["cell"])).items()}
-        given = {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
+        body = event.body
+        arm, given = self._labels(tuple(body["cell"]))
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
         answer |= {"policy": type(self.core.policy).__name__, "time": event.time}
         if "would" in body:
-            would = space.labels(tuple(body["would"]["cell"]))
-            answer["would"] = {mode: written(label) for mode, label in would.items() if mode not in given}
+            answer["would"] = self._labels(tuple(body["would"]["cell"]))[0]
         return answer
+
+    def _written_labels(self, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arm and the context of a cell, as JSON can hold them."""
+        space = self.core.space
+        arm = {mode: written(label) for mode, label in space.labels(cell).items()}
+        return arm, {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
 
     def status(self, number: str) -> dict[str, Any]:
         """Return what has become of a decision, as plain data."""
