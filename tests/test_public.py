@@ -1,8 +1,11 @@
 """The public names: each documented with an example that runs as a doctest, and light to import."""
 
+import ast
 import inspect
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,16 @@ def test_importing_brings_in_no_heavy_package():
     code = f"import sys, tensorbandits; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_no_two_classes_share_a_name():
+    """But for what two packages call by one word to others: errors of the client, a kind of event and its answer."""
+    shared = {"Imported", "KeyReusedError", "NameTakenError", "Report", "Skipped", "UnknownBanditError"}
+    source = Path(tb.__file__).parent
+    found = Counter(
+        node.name
+        for file in source.rglob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in found.items() if count > 1} == shared

@@ -120,9 +120,10 @@ def whole():
 
 
 FROM_A_TERMINAL = pytest.param(signal.SIGINT, marks=pytest.mark.slow)  # handled as SIGTERM is
+TOLD_TO_END = pytest.param(signal.SIGTERM, marks=pytest.mark.slow)  # as again and again, below
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, FROM_A_TERMINAL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, FROM_A_TERMINAL, TOLD_TO_END])
 def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, whole, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)
     wait_for(tmp_path, 2)

@@ -41,7 +41,7 @@ class Shadow(NamedTuple):
         return cls(tuple(data["cell"]), data["w"], *data["q"])
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean, and how far the truth is from it at most, with probability 0.95."""
 
     mean: float
@@ -119,28 +119,28 @@ class Apprentice:
         return round(float(self._sums[0]))
 
     @property
-    def would(self) -> Estimate:
+    def would(self) -> MeanEstimate:
         """What the bandit would have earned per decision."""
         return self._estimate(self._sums[1], self._sums[3])
 
     @property
-    def earned(self) -> Estimate:
+    def earned(self) -> MeanEstimate:
         """What the caller's rule earned per decision."""
         return self._estimate(self._sums[2], self._sums[4])
 
     @property
-    def difference(self) -> Estimate:
+    def difference(self) -> MeanEstimate:
         """What the bandit would have earned more, per decision."""
         _, would, earned, would2, earned2, both = self._sums
         return self._estimate(would - earned, would2 - 2 * both + earned2)
 
-    def _estimate(self, total: float, squares: float) -> Estimate:
+    def _estimate(self, total: float, squares: float) -> MeanEstimate:
         count = self._sums[0]
         if count < 2:
-            return Estimate(math.nan, math.nan)
+            return MeanEstimate(math.nan, math.nan)
         mean = total / count
         variance = max(squares / count - mean**2, 0.0) * count / (count - 1)
-        return Estimate(float(mean), float(1.96 * math.sqrt(variance / count)))
+        return MeanEstimate(float(mean), float(1.96 * math.sqrt(variance / count)))
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and text."""

@@ -252,7 +252,7 @@ def _searched_arms(policy: Policy, query: Query, count: int) -> list[Cell]:
     return found
 
 
-class Table(NamedTuple):
+class LevelTable(NamedTuple):
     """What is believed of the levels of two modes: mean rewards and the widths of their bounds, both (p, q).
 
     NaN stands for what may not be chosen. ``others`` says in words how the other modes enter.
@@ -265,7 +265,7 @@ class Table(NamedTuple):
     others: str
 
 
-def table(space: Space, policy: Policy, modes: Any, fixed: Any, probability: float | None) -> Table:
+def table(space: Space, policy: Policy, modes: Any, fixed: Any, probability: float | None) -> LevelTable:
     """Return what is believed of two modes, with the other modes at their ``fixed`` labels or else averaged over."""
     first, second = _two(space, modes)
     chosen = space.partial(fixed or {})
@@ -296,7 +296,7 @@ def table(space: Space, policy: Policy, modes: Any, fixed: Any, probability: flo
         words.append(f"averaged over {names}{part}")
     labels = (space.levels[first], space.levels[second])
     names_shown = (space.modes[first], space.modes[second])
-    return Table(names_shown, labels, shown[0], shown[1] if len(shown) > 1 else None, "; ".join(words))
+    return LevelTable(names_shown, labels, shown[0], shown[1] if len(shown) > 1 else None, "; ".join(words))
 
 
 def _two(space: Space, modes: Any) -> tuple[int, int]:

@@ -76,7 +76,7 @@ class WarmStart:
         return f"WarmStart({'; '.join(parts)})"
 
 
-class Plan(NamedTuple):
+class WarmStartPlan(NamedTuple):
     """A warm start that can be made: the ledger over the space as it will be, and what is to be said of it."""
 
     ledger: Ledger
@@ -96,7 +96,7 @@ def past_of_log(
     return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
 
 
-def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> Plan:
+def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> WarmStartPlan:
     """Return the warm start that can be made, or refuse it."""
     if unknown not in get_args(Unknown):
         raise ValueError(f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add'")
@@ -120,7 +120,7 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
     if added and (why := type(policy).refusal(ledger.shape, getattr(policy, "rank", "auto"))) is not None:
         raise ValueError(why)
     skipped = {} if added else found
-    return Plan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
+    return WarmStartPlan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
 
 
 def check_like(policy: Policy, like: bool, rewards: Any) -> None:

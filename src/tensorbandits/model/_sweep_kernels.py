@@ -62,7 +62,7 @@ class Sums(NamedTuple):
     Yw: Floats
 
 
-class Prior(NamedTuple):
+class PriorArrays(NamedTuple):
     """The prior means of rows and core, and their precisions.
 
     That of an entry of a row is the precision of its column; that of an entry of the core is the one of its kind, which
@@ -352,7 +352,7 @@ def redraw_prefixes(
     V: Floats,
     offset: float,
     tau: float,
-    prior: Prior,
+    prior: PriorArrays,
     noise: Floats,
 ) -> None:
     """Redraw the rows of all modes but the last two."""
@@ -466,7 +466,9 @@ def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floa
 
 
 @kernel
-def redraw_core(core: Floats, numbers: Floats, flags: int, prior: Prior, noise: Floats, A: Floats, b: Floats) -> None:
+def redraw_core(
+    core: Floats, numbers: Floats, flags: int, prior: PriorArrays, noise: Floats, A: Floats, b: Floats
+) -> None:
     """Redraw offset and core, or the core alone, given their equations."""
     fixed = 0 if flags & FREE else 1
     tau, size = 1.0 / numbers[VARIANCE], len(b) - fixed
@@ -496,7 +498,7 @@ def redraw_core(core: Floats, numbers: Floats, flags: int, prior: Prior, noise: 
 
 @kernel
 def redraw_scales(
-    core: Floats, numbers: Floats, flags: int, prior: Prior, gammas: Floats, A: Floats, b: Floats
+    core: Floats, numbers: Floats, flags: int, prior: PriorArrays, gammas: Floats, A: Floats, b: Floats
 ) -> None:
     """Redraw the precisions of the core's prior and the noise variance, given standard gamma variates."""
     if flags & LEARN_GAMMA:
@@ -545,7 +547,7 @@ def sweeps(
     offset as they are after equal shares of the sweeps. One mode alone gets a second, of a single level whose row
     stays 1. The parts of the prior come one by one, as a tuple of them takes a while to unpack.
     """
-    prior = Prior(prior_rows, prior_core, prior_precision, kind, prior_gammas)
+    prior = PriorArrays(prior_rows, prior_core, prior_precision, kind, prior_gammas)
     tree = grow(order, cells, precision, target, numbers[CENTRE])
     d = dims.shape[1]
     r, s = (dims[1, d - 2] if d > 1 else 1), dims[1, d - 1]

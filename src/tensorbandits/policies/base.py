@@ -38,7 +38,7 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
-from tensorbandits.policies.changes import Correction, Fading, Issued, Reward, Sums, apply
+from tensorbandits.policies.changes import Correction, Fade, Issued, Reward, RewardSums, apply
 from tensorbandits.policies.query import Choice, Notes, Query, check_rows
 from tensorbandits.policies.traits import Traits
 from tensorbandits.policies.turns import Turns
@@ -371,7 +371,7 @@ class Policy(ABC):
         if ledger.shape != self.shape:
             raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
         self.check_ledger(ledger)
-        self._turns.submit(apply, self, Sums(ledger.copy()))
+        self._turns.submit(apply, self, RewardSums(ledger.copy()))
 
     def check_ledger(self, ledger: Ledger) -> None:
         """Refuse a ledger whose sums no rewards here can have; its shape may be another."""
@@ -384,7 +384,7 @@ class Policy(ABC):
 
     def fade(self, factor: float) -> None:
         """Let all rewards so far count ``factor`` times what they did; see :meth:`Ledger.fade`."""
-        self._turns.submit(apply, self, Fading(check_weight(factor, "factor")))
+        self._turns.submit(apply, self, Fade(check_weight(factor, "factor")))
 
     def keeps(self) -> str | None:
         """Return why a past that fades would not be forgotten, or ``None``."""

@@ -40,7 +40,7 @@ class Reward(NamedTuple):
         policy._observe(self.cell, 1.0 if self.trials is None else self.trials, self.reward, note)
 
 
-class Sums(NamedTuple):
+class RewardSums(NamedTuple):
     """Many rewards that are added up already."""
 
     ledger: Ledger
@@ -76,14 +76,14 @@ class Correction(NamedTuple):
         """Refuse a reward that was never told, given a ledger and the changes that wait to be made to it."""
         ledger = ledger.part(self.cell)
         for change in waiting:
-            if isinstance(change, Sums):
-                Sums(change.ledger.part(self.cell)).record(ledger)
-            elif isinstance(change, Fading) or getattr(change, "cell", None) == self.cell:
+            if isinstance(change, RewardSums):
+                RewardSums(change.ledger.part(self.cell)).record(ledger)
+            elif isinstance(change, Fade) or getattr(change, "cell", None) == self.cell:
                 change.record(ledger)
         self.record(ledger)
 
 
-class Fading(NamedTuple):
+class Fade(NamedTuple):
     """All rewards so far count so much less."""
 
     factor: float
@@ -111,7 +111,7 @@ class Issued(NamedTuple):
         policy._issue(self.cell, self.note)
 
 
-Change = Reward | Sums | Correction | Fading | Issued
+Change = Reward | RewardSums | Correction | Fade | Issued
 
 
 def apply(policy: Policy, *changes: Change) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tensorbandits.base.compiled import kernel
 from tensorbandits.tensor._best_kernels import _START, _begin, _contract, _ends, _fix, _hull, _order
-from tensorbandits.tensor.rules import Table
+from tensorbandits.tensor.rules import RuleTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,10 +63,10 @@ class Side(NamedTuple):
     packed: Floats
 
 
-class Book(NamedTuple):
+class RuleState(NamedTuple):
     """The rules by literal, how far each is met, and what is blocked."""
 
-    table: Table
+    table: RuleTable
     met: Ints
     left: Ints
     blocked: Ints
@@ -85,7 +85,7 @@ def best_allowed(
     edges: Ints,
     edge_heads: Ints,
     opened: NDArray[np.bool_],
-    table: Table,
+    table: RuleTable,
     out: Ints,
 ) -> bool:
     """Write the best allowed cell to ``out`` (d,), or return that there is none.
@@ -97,7 +97,7 @@ def best_allowed(
     known = np.empty((7, sizes.size), np.int64)
     m = _begin(sizes, ranks, fixed, known)
     literals = table.levels.size
-    book = Book(
+    book = RuleState(
         table,
         np.zeros(table.counts.size, np.int64),
         table.sums.copy(),
@@ -128,7 +128,7 @@ def best_allowed(
 
 
 @kernel
-def _find(table: Table, j: int, level: int) -> int:
+def _find(table: RuleTable, j: int, level: int) -> int:
     """Return the literal of a level of mode j, or -1."""
     low, high = table.heads[j], table.heads[j + 1]
     while low < high:
@@ -141,7 +141,7 @@ def _find(table: Table, j: int, level: int) -> int:
 
 
 @kernel
-def _give(book: Book, literal: int) -> bool:
+def _give(book: RuleState, literal: int) -> bool:
     """Note that a level is given; return whether no rule is broken."""
     if literal < 0:
         return True
@@ -158,7 +158,7 @@ def _give(book: Book, literal: int) -> bool:
 
 
 @kernel
-def _take_back(book: Book, literal: int) -> None:
+def _take_back(book: RuleState, literal: int) -> None:
     """Undo what ``_give`` noted."""
     if literal < 0:
         return
@@ -183,7 +183,7 @@ def _list(
     edges: Ints,
     edge_heads: Ints,
     opened: NDArray[np.bool_],
-    table: Table,
+    table: RuleTable,
     known: Ints,
     plan: Ints,
     candidates: Candidates,
@@ -237,7 +237,7 @@ def _vertices(rows: Floats, start: int, r: int, levels: Ints) -> Ints:
 
 @kernel
 def _search(
-    T: Floats, step: int, ranks: Ints, plan: Ints, candidates: Candidates, book: Book, m: int, out: Ints
+    T: Floats, step: int, ranks: Ints, plan: Ints, candidates: Candidates, book: RuleState, m: int, out: Ints
 ) -> bool:
     """Write the best allowed combination of candidates to ``out``, or return that there is none."""
     y, z = _side(ranks, plan, candidates, m - 2), _side(ranks, plan, candidates, m - 1)
@@ -332,7 +332,7 @@ def _next(plan: Ints, j: int, candidates: Candidates, best: float) -> int:
 
 
 @kernel
-def _pairs(M: Floats, y: Side, z: Side, book: Book, best: float, plan: Ints, m: int) -> float:
+def _pairs(M: Floats, y: Side, z: Side, book: RuleState, best: float, plan: Ints, m: int) -> float:
     """Return the largest of ``best`` and the values of the last two modes' candidates; note these if above.
 
     ``M`` (r_y, r_z) is what is left of the core.

@@ -22,7 +22,7 @@ Patterns = Mapping[Cell, frozenset[Cell]]
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class Table(NamedTuple):
+class RuleTable(NamedTuple):
     """Rules by literal, for the compiled search. Literals are sorted by mode, then by level.
 
     ``heads`` (65,) is where each mode's literals start, ``levels`` the level of each. Rules of two modes pair literal l
@@ -126,7 +126,7 @@ class Rules:
                 np.moveaxis(mask, axes, range(len(axes)))[tuple(levels[:, left].T)] = False
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> RuleTable:
         """The rules of more than one mode by literal."""
         rules = [
             (np.broadcast_to(modes, (len(found), len(modes))), np.array(list(found), dtype=np.int64))
@@ -143,7 +143,7 @@ class Rules:
         pairs = literals[:two].reshape(-1, 2)
         sizes = np.concatenate([_NONE, *(np.full(*part[0].shape) for part in rules if part[0].shape[1] > 2)])
         numbers = np.repeat(np.arange(len(sizes)), sizes)
-        return Table(
+        return RuleTable(
             np.searchsorted(modes[by][new], np.arange(65)),
             levels[by][new],
             *_index(pairs.ravel(), pairs[:, ::-1].ravel(), count),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorbandits.bandit.apprentice import Estimate
+from tensorbandits.bandit.apprentice import MeanEstimate
 from tensorbandits.bandit.core import Core
 from tensorbandits.service.page.views.parts import retired
 from tensorbandits.service.page.views.past import lag
@@ -97,7 +97,7 @@ def apprentice(bandit: Core) -> dict[str, Any]:
     return found | means | {"count": sums.count, "verdict": verdict}
 
 
-def _interval(found: Estimate) -> dict[str, float]:
+def _interval(found: MeanEstimate) -> dict[str, float]:
     return {"mean": found.mean, "low": found.mean - found.within, "high": found.mean + found.within}
 
 
