@@ -41,6 +41,8 @@ _NEGLIGIBLE = 1e-12  # a count that is this small fades no further, so that it c
 _MOST_IN_ALL = 1e18  # rewards of one cell
 _ROUNDING, _EPSILON = 1e-9, 1e-14  # of a sum of squares about a reward, and of a plain sum, in their own sizes
 _LOST = 1e-14  # share of a square that is lost when it is added and taken off again, for each reward
+_KNOWN = 1.001  # times what a cell counts for, which a reward that is known to have been told may by rounding
+_FADED = 1e-90  # a weight of which next to nothing is left, and nobody can say how little
 _NEAR = 1e-3  # share of a sum of squares that matters
 _REBASE = 64  # after this many fadings the first rewards have lost their weight, and sums move to the present means
 _VERSION = 2  # of a saved ledger
@@ -148,11 +150,12 @@ class Ledger:
         self._received += trials
         self._version += 1
 
-    def replace(self, cell: Sequence[int], old: float, new: float, weight: float = 1.0) -> None:
+    def replace(self, cell: Sequence[int], old: float, new: float, weight: float = 1.0, *, known: bool = False) -> None:
         """Put another reward in the place of one that was told: sums and squares change, counts do not.
 
         ``weight`` is what the reward still counts for, if it has faded. A cell that holds no such reward of such a
-        weight, as far as its sums tell, is refused.
+        weight, as far as its sums tell, is refused. Of one that is ``known`` to have been told only the weight is held
+        against it: beside far larger rewards rounding may have left sums that could not have it.
 
         >>> ledger = Ledger((2, 3)); ledger.add([(0, 1), (0, 1)], [0.0, 2.0])
         >>> ledger.replace((0, 1), 0.0, 4.0)
@@ -166,6 +169,8 @@ class Ledger:
         key, before, after = check_cell(cell, self.shape), check_reward(old, "the old reward"), check_reward(new)
         at = self._position().get(key)
         N, Y, Q, E, a = self._sums[:, at].tolist() if at is not None else (0.0,) * 5
+        if known and N < weight <= max(_KNOWN * N, _FADED):
+            weight = N
         Y, Q = Y + weight * (after - before), Q + weight * (after * after - before * before)
         about = (before - a) ** 2
         E = E + weight * ((after - a) ** 2 - about)
@@ -173,7 +178,10 @@ class Ledger:
         slack = _ROUNDING * N * (abs(E) + about) + _EPSILON * abs(Y) * (abs(Y - a * N) + _EPSILON * abs(Y))
         spread = N * E - (Y - a * N) ** 2
         alone = abs(N - weight) <= _ROUNDING * weight
-        if at is None or (weight > N and not alone) or spread < -slack or (alone and spread > slack):
+        fits = spread >= -slack and (not alone or spread <= slack)
+        if known and alone and not fits:
+            Y, Q, E, a, spread = N * after, N * after * after, 0.0, after, 0.0
+        if at is None or (weight > N and not alone) or not (fits or known):
             still = "in full" if weight == 1.0 else f"for {weight:.4g}"
             raise ValueError(
                 f"cell {key} holds no reward of {before:g} that still counts {still}; replace a reward that was told, "

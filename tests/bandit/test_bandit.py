@@ -533,3 +533,30 @@ def test_a_caller_may_give_ids_of_their_own_each_once():
     assert again.status("order 17-03") == "rewarded"
     with pytest.raises(ClosedDecisionError):
         again.ask(id="order 17-03")
+
+
+def test_a_reward_that_rounding_has_hidden_can_be_amended():
+    """Of two rewards, 1 and 10,000, no digits are left that tell whether one of them was 0.3."""
+    bandit = tb.Bandit(tb.Space({"offer": ["a"], "channel": ["x"]}), rank=1, seed=0)
+    bandit.tell(arm={"offer": "a", "channel": "x"}, reward=1.0)
+    decision = bandit.ask()
+    for at, reward in enumerate([1e4, 0.3, 1.0]):
+        bandit.tell(decision, reward, amend=bool(at))
+    assert bandit.policy.ledger[0, 0].total == pytest.approx(2.0)
+    assert bandit.reward(decision) == 1.0
+
+
+def test_amendments_of_money_are_never_refused():
+    rng = np.random.default_rng(0)
+    bandit = tb.Bandit(tb.Space({"offer": ["a", "b"]}), "ucb", half_life=50, seed=0)
+    rewards = {}
+    for _ in range(2_000):
+        if rewards and rng.random() < 0.6:
+            number = str(rng.choice(list(rewards)[-20:]))
+            rewards[number] = float(rng.choice([0.0, rewards[number] / 3, np.exp(rng.normal(3.0, 3.0))]))
+            bandit.tell(number, rewards[number], amend=True)
+        else:
+            number = bandit.ask().id
+            rewards[number] = float(np.exp(rng.normal(3.0, 3.0)))
+            bandit.tell(number, rewards[number])
+    assert bandit.policy.ledger.totals.min() >= -1e-6

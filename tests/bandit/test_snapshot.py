@@ -7,7 +7,7 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits.bandit import law as laws
-from tensorbandits.bandit.commands import Ask
+from tensorbandits.bandit.commands import AddLevel, Ask
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.making import new_state
 
@@ -68,6 +68,36 @@ def test_who_asks_prepares_nothing_for_others(core, searches, rng):
     searches.clear()
     core.learner.refresh(wait=True)
     assert searches == []
+
+
+def test_new_draws_after_a_new_level_are_as_many_and_none_is_taken_for_one_of_before(core, rng):
+    with core.learner.still():  # the learner is busy: until it has drawn anew, draws of before are widened
+        core.apply(core.state.plan(AddLevel("offer", "new"), 1.0))
+        core.current().decide(Ask((0,)), rng)
+        before = core.snapshot.draws
+    core.learner.take_in()
+    core.learner.refresh(wait=True, ahead=True)
+    draws, law = core.snapshot.draws, core.snapshot.law(Ask((0,)))
+    assert draws.shape == (2, 4, 2)
+    assert len(draws.numbers) == draws.size == 4
+    assert not set(draws.numbers) & set(before.numbers)
+    best = draws.best(draws.numbers, law.query)
+    assert law.law(draws) == {cell: best.count(cell) / 4 for cell in best}
+
+
+def test_draws_that_are_ahead_of_the_snapshot_wait_for_it(core, monkeypatch):
+    sync, learned = Core.sync, []
+
+    def late(self):  # the learner has the new level, and publishes, before the snapshot knows it
+        learned.append(core.learner.refresh(wait=True, ahead=True))
+        sync(self)
+
+    monkeypatch.setattr(Core, "sync", late)
+    core.apply(core.state.plan(AddLevel("offer", "new"), 1.0))
+    monkeypatch.undo()
+    assert learned == [True]
+    assert core.snapshot.draws.numbers == core.learner.draws.numbers
+    assert core.snapshot.draws.shape == core.snapshot.shape == (2, 4, 2)
 
 
 def test_decisions_that_are_kept_are_no_work_for_the_garbage_collector():

@@ -98,6 +98,7 @@ class Apprentice:
         """Forget a decision that was cancelled, or is too old."""
         if number is not None and self._shadows.pop(number, None) is not None:
             self._waiting.pop(number, None)
+            self._count_known()
 
     def _count_known(self) -> None:
         while self._waiting and self._shadows[first := next(iter(self._waiting))][1] is not None:

@@ -555,17 +555,32 @@ class Bandit:
 
 
 _ALIVE: weakref.WeakSet[Bandit] = weakref.WeakSet()  # that a child process has to make its own
+_FORKING: list[Any] = []  # locks that are held while the process forks
+
+
+def _before_fork() -> None:
+    """Let no bandit be in the middle of a change when a child process gets its copy."""
+    _FORKING.extend(one._core.lock for one in list(_ALIVE))
+    for lock in _FORKING:
+        lock.acquire()
+
+
+def _after_fork_here() -> None:
+    """Go on in the parent."""
+    while _FORKING:
+        _FORKING.pop().release()
 
 
 def _after_fork() -> None:
     """Have the bandits of a child process decide by other random numbers and ids, and wait for no thread of before."""
+    _FORKING.clear()
     for one in list(_ALIVE):
         one._rng = np.random.default_rng()
         one._core.own_again()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_here, after_in_child=_after_fork)
 
 
 def _unpickled(kind: type[Bandit], state: dict[str, Any], clock: Callable[[], float], code: dict[str, Any]) -> Bandit:

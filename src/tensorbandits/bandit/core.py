@@ -97,11 +97,13 @@ class Core:
 
     def publish(self, draws: Draws, ahead: bool = False) -> None:
         """Decide from these draws from now on; ``ahead`` first works out what requests like the last ones need."""
-        snapshot = self.snapshot.with_draws(draws)
-        if ahead:
-            snapshot.prepare(self.snapshot.draws)
+        before = self.snapshot
+        if ahead and not draws.beyond(before.shape):
+            snapshot = before.with_draws(draws)
+            snapshot.prepare(before.draws)
+            draws = snapshot.draws
         with self.lock:  # under which the rules may be others by now
-            self.snapshot = self.snapshot.with_draws(snapshot.draws)
+            self.snapshot = self.snapshot.with_draws(draws)
 
     def _made(self) -> Snapshot:
         state, learner = self.state, self.learner
@@ -115,7 +117,8 @@ class Core:
     def go_on_from(self, other: Core) -> None:
         """Decide from the draws of another core, which knows less of the same log; what it drew is drawn anew."""
         self.state.changes = other.state.changes + 1
-        self.learner.draws = other.learner.draws
+        if not other.learner.draws.beyond(self.state.shape):  # a level that was added may be left out now
+            self.learner.draws = other.learner.draws
         with self.lock:
             self.sync()
 

@@ -50,10 +50,15 @@ class Draws:
     def widened(self, shape: Cell) -> Draws:
         """Return these for modes that gained levels: a new level is as all others of its mode are on average.
 
-        Decisions are made from them until the policy has drawn anew.
+        Decisions are made from them until the policy has drawn anew. Their numbers are below 0, so that none of the
+        draws to come has one of them.
         """
-        entries = tuple((self.last + 1 + at, _wide(draw, shape)) for at, (_, draw) in enumerate(self.entries))
-        return Draws(self.size, shape, entries, self.last + len(entries))
+        entries = tuple((-1 - number, _wide(draw, shape)) for number, draw in self.entries)
+        return Draws(self.size, shape, entries, self.last)
+
+    def beyond(self, shape: Cell) -> bool:
+        """Say whether these are of levels that a shape does not have."""
+        return bool(self) and any(mine > theirs for mine, theirs in zip(self.shape, shape, strict=True))
 
     def best(self, numbers: Sequence[int], query: Query) -> list[Cell]:
         """Return the best allowed cells of some draws; of models of one rank, where all is allowed, in one call."""

@@ -37,9 +37,17 @@ class Journal:
         try:
             yield
         finally:
-            undo, self._undo = self._undo, None
-            for step in reversed(undo):
-                step()
+            self.back_to(0)
+            self._undo = None
+
+    def mark(self) -> int:
+        """Return how many changes there are to take back so far."""
+        return 0 if self._undo is None else len(self._undo)
+
+    def back_to(self, mark: int) -> None:
+        """Take back the changes since a mark, the last one first."""
+        while self._undo is not None and len(self._undo) > mark:
+            self._undo.pop()()
 
     def set(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Set an entry of a dictionary."""

@@ -100,8 +100,8 @@ class Learner:
         if not self.policy.traits.learns_apart or not self._taken.acquire(blocking=wait):
             return False
         try:
-            self._read()
             taught = self.taught
+            self._read()
             if self.sampling is None:
                 self.policy.learn()
                 self.learned = taught
@@ -119,7 +119,7 @@ class Learner:
     def _fresh(self, policy: ApproximateThompsonSampling, least: int, wait: bool) -> list[Draw]:
         """New draws: one more, all if many rewards came since, and as many as are missing."""
         received, size = policy.ledger.received, self.draws.size
-        has = len(self.draws.entries)
+        has = len(self.draws.entries) if self.draws.shape == policy.shape else 0  # others are left behind
         old = received > _OUTDATED * self._received + size
         fresh = policy.fresh_draws(size if old else max(size - has, min(least, size)), wait=wait)
         if fresh:

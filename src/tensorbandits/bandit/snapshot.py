@@ -65,7 +65,12 @@ class Snapshot:
         self._laws: dict[Any, RequestLaw] = {}
 
     def with_draws(self, draws: Draws) -> Snapshot:
-        """Return the same with other draws; what was worked out of requests is kept."""
+        """Return the same with other draws; what was worked out of requests is kept.
+
+        Draws of more levels wait for the snapshot that knows these, which is about to be made.
+        """
+        if draws.beyond(self.shape):
+            return self
         if draws and draws.shape != self.shape:
             draws = draws.widened(self.shape)
         other = copy.copy(self)

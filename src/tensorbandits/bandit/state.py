@@ -22,6 +22,7 @@ from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.book import CANCELLED, Book, Record
 from tensorbandits.bandit.history import History
+from tensorbandits.bandit.journal import Journal
 from tensorbandits.bandit.settings import Settings, change_rule, changed, read_rule, written_rule
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.bandit.spans import Fading, Span
@@ -86,10 +87,10 @@ class State:
         return _PLANS[type(command)](self, command, time)
 
     @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> Iterator[Journal]:
         """Take back at the end what :meth:`enter` does meanwhile."""
         with self.book.journal.trial():
-            yield
+            yield self.book.journal
 
     def enter(self, event: e.BanditEvent) -> None:
         """Let later commands of a trial see what an event does to decisions."""
@@ -279,6 +280,7 @@ class State:
                 policy.tell_ledger(start)
 
         self.shape = tuple(size + (mode == at) for mode, size in enumerate(self.shape))
+        self._follow()
         return [*lessons, like]
 
     def _level_retired(self, event: e.LevelRetired) -> list[Lesson]:
@@ -324,6 +326,7 @@ class State:
             if now > before:
                 lessons.append(lambda policy, mode=mode, more=now - before: policy.grow(mode, more))  # type: ignore[misc]
         self.shape = self.space.shape
+        self._follow()
         return lessons
 
     def fade(self, time: float, *, more: int = 0) -> list[Lesson]:
@@ -341,7 +344,7 @@ class State:
         cell, note, lessons = before.cell, before.note, self.fade(time)
         if old is not None:
             weight = self.fading.weight(before.era)
-            lessons.append(lambda policy: policy.correct(cell, old, reward, note, weight=weight))
+            lessons.append(lambda policy: policy.correct(cell, old, reward, note, weight=weight, known=True))
             if before.order in self._early:
                 self._early[before.order] = cell, reward, number
             else:

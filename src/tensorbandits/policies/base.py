@@ -307,12 +307,22 @@ class Policy(ABC):
             told = Reward(valid, float(clicks), float(count), note)
         self._turns.submit(apply, self, told)
 
-    def correct(self, cell: Sequence[int], old: float, new: float, note: Any = None, *, weight: float = 1.0) -> None:
+    def correct(
+        self,
+        cell: Sequence[int],
+        old: float,
+        new: float,
+        note: Any = None,
+        *,
+        weight: float = 1.0,
+        known: bool = False,
+    ) -> None:
         """Replace a reward that was told by another, as if that had been told; ``note`` is that of the decision.
 
         What was decided and learned from the old one meanwhile stays, and is learned over. A reward that was never
         told is refused, as far as the sums of its cell tell, also while another thread learns: nobody waits for that.
-        Of one that has faded, ``weight`` is what it still counts for: the product of all factors since.
+        Of one that has faded, ``weight`` is what it still counts for: the product of all factors since. Whoever keeps
+        a list of what was told says that it is ``known``: it is refused only if the cell has no such weight then.
 
         >>> from tensorbandits import VectorizedUCB
         >>> policy = VectorizedUCB((2, 3))
@@ -322,7 +332,7 @@ class Policy(ABC):
         (1.0, [1.0])
         """
         valid, before = self._check_decision(cell, note), check_reward(old, "the old reward")
-        change = Correction(valid, before, self.check_reward(new), note, check_weight(weight))
+        change = Correction(valid, before, self.check_reward(new), note, check_weight(weight), known)
         self._turns.submit(apply, self, change, check=lambda waiting: change.check(self._ledger, waiting))
 
     def check_reward(self, reward: Any) -> float:

@@ -63,14 +63,15 @@ class Correction(NamedTuple):
     new: float
     note: Any = None
     weight: float = 1.0
+    known: bool = False  # to have been told, whatever sums tell
 
     def record(self, ledger: Ledger) -> None:
         """Replace the reward, or refuse to if it was never told, as far as sums tell."""
-        ledger.replace(self.cell, self.old, self.new, self.weight)
+        ledger.replace(self.cell, self.old, self.new, self.weight, known=self.known)
 
     def observe(self, policy: Policy) -> None:
         """Have the policy take note of it."""
-        policy._correct(*self)
+        policy._correct(*self[:-1])
 
     def check(self, ledger: Ledger, waiting: Sequence[Any]) -> None:
         """Refuse a reward that was never told, given a ledger and the changes that wait to be made to it."""

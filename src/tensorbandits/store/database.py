@@ -311,7 +311,10 @@ class Store:
             rows = session.rows(
                 statements.newest_snapshot, bandit=bandit, until=statements.LARGEST if until is None else until
             )
-        return (rows[0][0], bytes(rows[0][1])) if rows else None
+        if not rows:
+            return None
+        seq, state = rows[0]
+        return seq, state.encode() if isinstance(state, str) else bytes(state)  # text only if it is damaged
 
     def drop_snapshots(self, bandit: int | None = None) -> None:
         """Forget the caches of a bandit, or of all; a base stays."""

@@ -31,8 +31,10 @@ from tensorbandits.store import (
     BehindError,
     NameTakenError,
     New,
+    RepeatedError,
     Store,
     StoreError,
+    StoreUnavailableError,
     UnknownBanditError,
 )
 from tensorbandits.store.errors import QuarantinedError
@@ -164,6 +166,9 @@ class Engine:
                     break
                 except BehindError:
                     host.catch_up(self.store)
+                except RepeatedError:
+                    words = f"the key {key!r} was used for another request of bandit {host.name!r}; give each its own"
+                    raise KeyReusedError(words) from None
             if host.quarantined is None:
                 host.follow([deleted])
         self._forget(host)
@@ -202,9 +207,12 @@ class Engine:
             if host is None or host.id != row.id:
                 try:
                     host = Host(row, loading.rebuild(self.store, row))
-                except QuarantinedError as error:
-                    self._log.error("bandit is quarantined", bandit=row.name, error=str(error))
-                    host = Host(row, None, str(error))
+                except StoreUnavailableError:
+                    raise
+                except Exception as error:  # whatever is wrong with its log, the others are served
+                    words = str(error) if isinstance(error, QuarantinedError) else loading.unreadable(row.name, error)
+                    self._log.error("bandit is quarantined", bandit=row.name, error=words)
+                    host = Host(row, None, words)
                 self._hosts[row.name] = host
                 self._wake.set()
             return host
@@ -241,16 +249,20 @@ class Engine:
         heads = self.store.heads()
         if heads.keys() - {host.id for host in self.all()}:
             for row in self.store.bandits():  # some of which another process has made
-                self._load(row)
+                self._guarded(f"loading {row.name}", partial(self._load, row))
         for host in self.all():
             if host.quarantined is not None:
                 if host.id not in heads:
                     self._forget(host)
                 continue
-            behind = max(heads.get(host.id, host.seq + 1) - host.seq, 0)  # a deleted one has no head
-            self._metrics.behind(host.name, behind)
-            if behind:
-                self._guarded(f"following {host.name}", partial(self._catch_up, host))
+            self._guarded(f"following {host.name}", partial(self._follow_to, host, heads.get(host.id)))
+
+    def _follow_to(self, host: Host, head: int | None) -> None:
+        """Take in what others wrote of a bandit, if its log ends later than is known here; a deleted one has no end."""
+        behind = 1 if head is None else max(head - host.seq, 0)
+        self._metrics.behind(host.name, behind)
+        if behind:
+            self._catch_up(host)
 
     def _catch_up(self, host: Host) -> None:
         if not host.turn.acquire(timeout=_PATIENCE):
@@ -287,11 +299,9 @@ class Engine:
                 self.clock.adjust()
             self._metrics.serving(len(self.all()))
             for host in self.all():
-                if host.quarantined is not None:
-                    continue
-                self._guarded("timing out", partial(self._expire, host))
-                self._metrics.waiting(host.name, host.core.waiting)
-                if self._snapshots and host.due(self._snapshots):
+                if host.quarantined is None:
+                    self._guarded("timing out", partial(self._expire, host))
+                if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
 
     def _expire(self, host: Host) -> None:
@@ -300,7 +310,8 @@ class Engine:
             with host.core.lock:
                 ended, dropped = host.core.state.book.overdue(time=self.clock.now())
             if (not ended and not dropped) or not self.submit(orders.expire(host)).result():
-                return
+                break
+        self._metrics.waiting(host.name, host.core.waiting)
 
     def _snapshot(self, host: Host) -> None:
         seq, state = loading.pack(host.core)

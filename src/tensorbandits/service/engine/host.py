@@ -183,7 +183,8 @@ class Host:
 
     def status(self, number: str) -> dict[str, Any]:
         """Return what has become of a decision, as plain data."""
-        record = self.core.state.book[number]
+        with self.core.lock:  # not in the middle of what is only tried
+            record = self.core.state.book[number]
         return {"id": number, "status": record.state, "reward": record.reward, "changed": False}
 
     def oldest(self, count: int) -> list[dict[str, Any]]:

@@ -74,8 +74,15 @@ def rebuild(store: Store, row: BanditRow, until: int | None = None, *, caches: b
     found = _read(store, row, until, caches)
     if isinstance(found, Trouble):
         raise QuarantinedError(_words(row.name, *found))
-    found.learner.take_in()
     return found
+
+
+def unreadable(name: str, error: Exception) -> str:
+    """Return the words for a bandit whose log, or base, cannot even be taken for one."""
+    return (
+        f"bandit {name!r} is not served, as its log cannot be read ({type(error).__name__}: {error}); restore a "
+        "backup. Other bandits are served"
+    )
 
 
 def trouble(store: Store, row: BanditRow) -> Trouble | None:
@@ -97,7 +104,13 @@ def _read(store: Store, row: BanditRow, until: int | None, caches: bool) -> Core
         return Trouble(error.seq, error.why)
     except CannotApplyError as error:
         return Trouble(error.seq, f"it cannot be applied ({error.why})")
-    return Trouble(1, "there are no events") if core is None else core
+    if core is None:
+        return Trouble(1, "there are no events")
+    try:
+        core.learner.take_in()
+    except ValueError as error:
+        return Trouble(core.state.seq, f"what it and the events before it say cannot be learned ({error})")
+    return core
 
 
 def _words(name: str, seq: int, why: str) -> str:
@@ -165,7 +178,7 @@ def _restored(store: Store, row: BanditRow, until: int | None) -> Core | None:
         return None
     try:
         return unpack(found[1])
-    except (ValueError, KeyError, OSError) as error:
+    except Exception as error:
         if store.base(row.id) == found[0]:
             words = f"the base of bandit {row.name!r} cannot be read ({error}); restore a backup"
             raise QuarantinedError(words) from None

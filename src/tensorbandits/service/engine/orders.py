@@ -67,6 +67,12 @@ class Order:
     raised: Exception | None = None
 
     @property
+    def names(self) -> list[tuple[str, str]]:
+        """What it may be found by in the log: its key, and the id of a decision that the caller chose."""
+        found = (("key", self.key), ("id", self.chosen_id))
+        return [(kind, name) for kind, name in found if name is not None]
+
+    @property
     def seen(self) -> bool:
         """Whether later orders of its transaction have to see what it does: none follows one that is alone, and nobody
         knows the id of a decision before it is answered, unless the caller chose it."""
@@ -84,8 +90,9 @@ class Order:
 
     def refusal(self) -> Exception | None:
         """Return why it is not carried out, as far as that is known before anything is written."""
-        if isinstance(self.raised, LookUp) and self.before is None:  # the id of another one of the same request
-            same = all(one.request == self.request for one in self.together if one.chosen_id == self.chosen_id)
+        if isinstance(self.raised, LookUp) and self.before is None:  # unless it is one of the same request once more
+            twins = (one for one in self.together if one is not self and one.chosen_id == self.chosen_id)
+            same = any(one.request == self.request and (one.planned or one.before) for one in twins)
             return None if same else self.raised.error
         if self.before is None:
             return self.raised

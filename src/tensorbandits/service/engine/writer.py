@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.state import State
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import Order
@@ -113,10 +114,11 @@ class Writer:
 
     def _work(self) -> None:
         while (host := self._ready.get()) is not None:
-            self._refuse_late(host)
-            batch = self._next(host)
+            batch: list[Order] = []
             failed = None
             try:
+                self._refuse_late(host)
+                batch = self._next(host)
                 if batch:
                     self._write(host, batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
@@ -134,7 +136,7 @@ class Writer:
         late: list[Order] = []
         with self._flags:
             while host.inbox and self._left(host.inbox[0]) < 0.0:
-                late.append(host.inbox.popleft())
+                late += _first_request(host)
         self._answer(late, StoreUnavailableError(_LATE))
 
     def _left(self, order: Order) -> float:
@@ -145,22 +147,22 @@ class Writer:
         """Return the orders of the next transaction: those that may share one, in order."""
         batch: list[Order] = []
         kept: list[Order] = []
-        keys: set[str] = set()
+        names: set[tuple[str, str]] = set()  # keys, and ids that callers chose: the next one with the same waits
         others = 0
         with self._flags:
             while host.inbox and len(batch) < MOST:
-                order = host.inbox[0]
-                request = [host.inbox.popleft() for _ in order.together or (order,)]
+                request = _first_request(host)
+                order = request[0]
                 if (batch or kept) and (order.alone or len(batch) + len(request) > MOST):
                     kept += request
                     break
-                theirs = {one.key for one in request if one.key is not None}
-                if theirs & keys or (others >= TOGETHER and not order.soon):
+                theirs = {name for one in request for name in one.names}
+                if theirs & names or (others >= TOGETHER and not order.soon):
                     kept += request
                     continue
                 batch += request
                 others += not order.soon
-                keys |= theirs
+                names |= theirs
                 if order.alone:
                     break
             host.inbox.extendleft(reversed(kept))
@@ -192,9 +194,10 @@ class Writer:
             if host.unsure:
                 host.catch_up(self._store)
             self._plan(host, batch)
-            if refused := [order for order in batch if order.raised is not None and (order.key or order.chosen_id)]:
-                self._find_repeats(host, refused)  # what was done already may not be possible a second time
-                _all_or_none(batch)
+            while refused := [order for order in batch if order.raised is not None and order.names]:
+                if not self._find_repeats(host, refused):
+                    break
+                self._plan(host, batch)  # what was done already may not be possible a second time
             try:
                 if self._append(host, batch) or not host.catch_up(self._store):
                     break  # else others have written what the plans did not know of
@@ -213,24 +216,40 @@ class Writer:
                 raise
 
     def _plan(self, host: Host, batch: list[Order]) -> None:
-        """Plan each order on the state after those before it; what one may not do is its own error."""
-        now, core = self._now(), host.core
-        with core.lock, core.state.trial():
-            for order in batch:
-                if order.before is not None:
-                    continue
-                order.raised, order.planned = None, []
-                try:
-                    order.planned = list(order.plan(now))
-                    for event in order.planned if order.seen else ():
-                        core.state.enter(event)
-                except Exception as error:
-                    order.raised, order.planned = error, []
-        _all_or_none(batch)
+        """Plan each order on the state after those before it; what one may not do is its own error.
+
+        Of a request of several orders one refuses all, as its caller gets no other answer: nobody sees what it planned.
+        """
+        now, core, at = self._now(), host.core, 0
+        with core.lock, core.state.trial() as journal:
+            while at < len(batch):
+                request = batch[at].together or batch[at : at + 1]
+                at += len(request)
+                mark = journal.mark()
+                for order in request:
+                    self._plan_one(core.state, order, now)
+                several = len(request) > 1
+                if several and (why := next(filter(None, (order.refusal() for order in request)), None)) is not None:
+                    journal.back_to(mark)
+                    for order in request:
+                        if order.before is None:
+                            order.raised, order.planned = why, []
+
+    def _plan_one(self, state: State, order: Order, now: float) -> None:
+        """Plan an order, unless it was carried out already, and let those after it see what it does."""
+        if order.before is not None or order.events:
+            return
+        order.raised, order.planned = None, []
+        try:
+            order.planned = list(order.plan(now))
+            for event in order.planned if order.seen else ():
+                state.enter(event)
+        except Exception as error:
+            order.raised, order.planned = error, []
 
     def _append(self, host: Host, batch: list[Order]) -> bool:
         """Append what was planned, and apply it; say whether there was anything: then the state was current."""
-        orders = [order for order in batch if order.planned]
+        orders = [order for order in batch if order.planned and not order.events]
         news = [order.news() for order in orders]
         if not orders:
             return False
@@ -240,17 +259,16 @@ class Writer:
             requests = {id(order.together or order): list(order.together) or [order] for order in orders}
             if len(requests) > 1:
                 for request in requests.values():  # each by itself, so that one which cannot be written fails alone
-                    self._plan(host, request)
-                    self._append(host, request)
+                    self._append_patiently(host, request)
                 return True
             for order in orders:
                 order.raised, order.planned = error, []
             return True
+        self._apply(host, [event for order in orders for event in order.planned], rows)
         at = 0
         for order, part in zip(orders, news, strict=True):
             order.events = rows[at : at + len(part)]
             at += len(part)
-        self._apply(host, [event for order in orders for event in order.planned], rows)
         return True
 
     def _apply(self, host: Host, events: Sequence[e.BanditEvent], rows: Sequence[Event]) -> None:
@@ -263,27 +281,29 @@ class Writer:
             host.quarantine(rows[0].seq, str(error))
             raise
 
-    def _find_repeats(self, host: Host, batch: list[Order]) -> None:
-        """Find the events that the log has for keys and ids of these orders."""
+    def _find_repeats(self, host: Host, batch: list[Order]) -> bool:
+        """Find the events that the log has for keys and ids of these orders; say whether it has any."""
         keyed = self._store.keyed(host.id, [order.key for order in batch if order.key is not None])
         ids = [order.chosen_id for order in batch if order.chosen_id is not None]
         ids += [str(event.decision) for order in batch for event in order.planned if isinstance(event, e.Decided)]
         made = self._store.of_decisions(host.id, ids)
+        found = False
         for order in batch:
             if order.key is not None and order.key in keyed:
                 order.before = keyed[order.key]
             elif order.chosen_id is not None and made.get(order.chosen_id):
                 order.before = made[order.chosen_id][0]
             if order.before is not None:
-                order.planned = []
+                found, order.raised, order.planned = True, None, []
+        return found
 
     def _answer(self, batch: list[Order], failed: Exception | None) -> None:
         """Tell everybody how their order went; all who wait in one event loop at once, as waking it takes long."""
         together: dict[tuple[asyncio.AbstractEventLoop, Host], list[Outcome]] = {}
         for order in batch:
-            value, raised = None, failed
+            value, raised = None, failed if not order.events else None
             try:
-                value = order.outcome(self._store) if failed is None else None
+                value = order.outcome(self._store) if raised is None else None
             except Exception as error:
                 raised = error
             if order.waiter is not None:
@@ -304,10 +324,6 @@ class Writer:
             self._gatherings.pop(host, None)
 
 
-def _all_or_none(batch: Sequence[Order]) -> None:
-    """Refuse the orders of a request of which one is refused: its caller gets no other answer."""
-    for order in batch:
-        if order.together and (refusal := order.refusal()) is not None:
-            for other in order.together:
-                if other.before is None:
-                    other.raised, other.planned = refusal, []
+def _first_request(host: Host) -> list[Order]:
+    """Take the orders of the first request out of the inbox: they were put there at once, and stay together."""
+    return [host.inbox.popleft() for _ in host.inbox[0].together or (None,)]
