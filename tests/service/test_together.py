@@ -179,6 +179,22 @@ def test_a_request_that_waited_too_long_is_refused_whole(engine):
     assert engine.submit(orders.ask(host, Ask())).result(timeout=10)["arm"]
 
 
+def test_a_fold_that_another_server_did_meanwhile_is_done(engine, monkeypatch):
+    host = engine.create("b", {"modes": {"offer": ["a", "b"]}}, None)
+    host.refresh(wait=True)
+    for _ in range(5):
+        engine.submit(orders.ask(host, Ask())).result(timeout=10)
+    events, last = Store.events, host.seq
+
+    def folded_first(self, *arguments, **more):
+        monkeypatch.undo()
+        assert engine.fold(host, last) == (last, last)  # as another server does, just before this one reads the log
+        return events(self, *arguments, **more)
+
+    monkeypatch.setattr(Store, "events", folded_first)
+    assert engine.fold(host, last) == (0, last)
+
+
 def test_draws_of_a_level_that_was_left_out_are_not_gone_on_from():
     settings = {"modes": {"offer": ["a", "b"], "channel": ["x", "y"]}}
     old, new = new_core(settings, 0.0), new_core(settings, 0.0)

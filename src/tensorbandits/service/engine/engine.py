@@ -29,6 +29,7 @@ from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import (
     BanditRow,
     BehindError,
+    FoldedError,
     NameTakenError,
     New,
     RepeatedError,
@@ -145,15 +146,14 @@ class Engine:
     def fold(self, host: Host, before: int | None) -> tuple[int, int]:
         """Make what events up to one say the base, and remove them; return how many, and up to which."""
         last = host.core.state.seq if before is None else min(before, host.seq)
-        if last <= (folded := self.store.base(host.id)):
-            return 0, folded
-        seq, state = loading.pack(loading.rebuild(self.store, host.row, last))
-        try:
-            return self.store.fold(host.id, seq, state), seq
-        except ValueError:
-            if (folded := self.store.base(host.id)) >= seq:  # another server was first
-                return 0, folded
-            raise
+        while last > (folded := self.store.base(host.id)):
+            try:
+                seq, state = loading.pack(loading.rebuild(self.store, host.row, last))
+                return self.store.fold(host.id, seq, state), seq
+            except (FoldedError, QuarantinedError, ValueError):
+                if self.store.base(host.id) <= folded:  # else another server was first
+                    raise
+        return 0, folded
 
     def delete(self, host: Host, key: str | None) -> None:
         """Let a bandit be no more; its events stay."""

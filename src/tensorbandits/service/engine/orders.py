@@ -69,6 +69,8 @@ class Order:
     @property
     def names(self) -> list[tuple[str, str]]:
         """What it may be found by in the log: its key, and the id of a decision that the caller chose."""
+        if self.key is None and self.chosen_id is None:  # as of nearly all
+            return []
         found = (("key", self.key), ("id", self.chosen_id))
         return [(kind, name) for kind, name in found if name is not None]
 
