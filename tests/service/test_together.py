@@ -10,7 +10,7 @@ import pytest
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.commands import Ask
-from tensorbandits.service.engine import orders
+from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.engine.loading import new_core
 from tensorbandits.service.metrics import Metrics
@@ -193,6 +193,22 @@ def test_a_fold_that_another_server_did_meanwhile_is_done(engine, monkeypatch):
 
     monkeypatch.setattr(Store, "events", folded_first)
     assert engine.fold(host, last) == (0, last)
+
+
+def test_a_log_that_is_folded_while_it_is_read_is_read_again(engine, monkeypatch):
+    host = engine.create("b", {"modes": {"offer": ["a", "b"]}}, None)
+    host.refresh(wait=True)
+    for _ in range(5):
+        engine.submit(orders.ask(host, Ask())).result(timeout=10)
+    events, last = Store.events, host.seq
+
+    def folded_first(self, *arguments, **more):
+        monkeypatch.undo()
+        assert engine.fold(host, last) == (last, last)
+        return events(self, *arguments, **more)
+
+    monkeypatch.setattr(Store, "events", folded_first)
+    assert loading.rebuild(engine.store, host.row).state.decisions == 5
 
 
 def test_draws_of_a_level_that_was_left_out_are_not_gone_on_from():

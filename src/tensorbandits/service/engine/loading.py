@@ -71,10 +71,18 @@ class Trouble(NamedTuple):
 
 def rebuild(store: Store, row: BanditRow, until: int | None = None, *, caches: bool = True) -> Core:
     """Return the core of a bandit as its events say, from the newest snapshot before an event on, or from the base."""
-    found = _read(store, row, until, caches)
-    if isinstance(found, Trouble):
-        raise QuarantinedError(_words(row.name, *found))
-    return found
+    while True:
+        base = store.base(row.id)
+        try:
+            found = _read(store, row, until, caches)
+        except FoldedError:
+            if store.base(row.id) == base:
+                raise
+            continue
+        if not isinstance(found, Trouble):
+            return found
+        if store.base(row.id) == base:  # else events were folded while they were read
+            raise QuarantinedError(_words(row.name, *found))
 
 
 def unreadable(name: str, error: Exception) -> str:
