@@ -179,23 +179,9 @@ def test_a_request_that_waited_too_long_is_refused_whole(engine):
     assert engine.submit(orders.ask(host, Ask())).result(timeout=10)["arm"]
 
 
-def test_a_fold_that_another_server_did_meanwhile_is_done(engine, monkeypatch):
-    host = engine.create("b", {"modes": {"offer": ["a", "b"]}}, None)
-    host.refresh(wait=True)
-    for _ in range(5):
-        engine.submit(orders.ask(host, Ask())).result(timeout=10)
-    events, last = Store.events, host.seq
-
-    def folded_first(self, *arguments, **more):
-        monkeypatch.undo()
-        assert engine.fold(host, last) == (last, last)  # as another server does, just before this one reads the log
-        return events(self, *arguments, **more)
-
-    monkeypatch.setattr(Store, "events", folded_first)
-    assert engine.fold(host, last) == (0, last)
-
-
-def test_a_log_that_is_folded_while_it_is_read_is_read_again(engine, monkeypatch):
+@pytest.fixture
+def folded_as_it_is_read(engine, monkeypatch):
+    """A bandit with five decisions, whose log another server folds just before it is read for the next time."""
     host = engine.create("b", {"modes": {"offer": ["a", "b"]}}, None)
     host.refresh(wait=True)
     for _ in range(5):
@@ -208,7 +194,16 @@ def test_a_log_that_is_folded_while_it_is_read_is_read_again(engine, monkeypatch
         return events(self, *arguments, **more)
 
     monkeypatch.setattr(Store, "events", folded_first)
-    assert loading.rebuild(engine.store, host.row).state.decisions == 5
+    return host
+
+
+def test_a_fold_that_another_server_did_meanwhile_is_done(engine, folded_as_it_is_read):
+    host = folded_as_it_is_read
+    assert engine.fold(host, host.seq) == (0, host.seq)
+
+
+def test_a_log_that_is_folded_while_it_is_read_is_read_again(engine, folded_as_it_is_read):
+    assert loading.rebuild(engine.store, folded_as_it_is_read.row).state.decisions == 5
 
 
 def test_draws_of_a_level_that_was_left_out_are_not_gone_on_from():
