@@ -293,6 +293,52 @@ released.set()
 print(json.dumps(found))
 """
 
+HALF_WAY = """
+from tensorbandits.bandit.state import State
+
+space = tb.Space({"offer": list("abc"), "channel": list("uv")})
+bandit = tb.Bandit(space, "ucb", seed=0)
+number = bandit.ask().id
+inside, apply = threading.Event(), State.apply
+
+def slow(self, event):
+    lessons = apply(self, event)
+    inside.set()
+    threading.Event().wait(1)
+    return lessons
+
+State.apply = slow
+threading.Thread(target=lambda: bandit.tell(number, 1.0)).start()
+inside.wait()
+print(json.dumps(answer(child(lambda: [bandit.status(number), bandit.policy.ledger.received]))))
+"""
+AT_ONCE = """
+wrong = []
+sys.unraisablehook = lambda raised: wrong.append(str(raised.exc_value))
+space = tb.Space({"offer": list("abc"), "channel": list("uv")})
+bandits = [tb.Bandit(space, "ucb", seed=seed) for seed in range(200)]
+found, ended = [], threading.Event()
+
+def changes():
+    while not ended.is_set():
+        for one in bandits:
+            one.tell(one.ask().id, 1.0)
+
+def forks():
+    for _ in range(20):
+        found.append(answer(child(lambda: len([one.ask() for one in bandits]))))
+
+changing = threading.Thread(target=changes)
+forking = [threading.Thread(target=forks) for _ in range(3)]
+for thread in (changing, *forking):
+    thread.start()
+for thread in forking:
+    thread.join()
+ended.set()
+changing.join()
+print(json.dumps({"found": found, "wrong": wrong}))
+"""
+
 
 def run(script):
     done = subprocess.run(
@@ -320,6 +366,14 @@ def test_a_fork_while_others_hold_locks_leaves_a_child_that_decides_and_learns(l
     assert found is not None, "the child hung, and was ended"
     assert len(set(found["ids"])) == len(found["ids"]) >= 5
     assert found["reward"] == 1.0
+
+
+def test_a_child_has_all_of_a_change_or_nothing_of_it():
+    assert run(FORK + HALF_WAY) in (["open", 0], ["rewarded", 1])
+
+
+def test_threads_may_fork_at_once():
+    assert run(FORK + AT_ONCE) == {"found": 60 * [200], "wrong": []}
 
 
 COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda bandit: pickle.loads(pickle.dumps(bandit))}

@@ -140,3 +140,15 @@ def test_holdout_and_floors_keep_their_shares(service):
     bandit.post("/tell-many", {"rewards": [{"id": one["id"], "reward": 1} for one in made]})
     answer = bandit.send("GET", "/view/reward")
     assert answer.status_code == 200
+
+
+def test_rewards_behind_a_decision_that_no_window_ends_any_more_are_counted(service):
+    bandit = service.create(reward="gaussian", apprentice=True, window="1 h", default=0)
+    first, second = (bandit.ask(played={"offer": "b", "channel": "sms"}, propensity=0.5)["id"] for _ in range(2))
+    bandit.tell(second, 1.0)
+    seen = bandit.core.state.apprentice
+    assert seen.count == 0
+    bandit.patch(window=None, default=None)
+    assert seen.count == 1
+    bandit.tell(first, 0.0)
+    assert (seen.count, seen.earned.mean) == (2, 0.5)

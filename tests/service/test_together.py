@@ -214,3 +214,21 @@ def test_draws_of_a_level_that_was_left_out_are_not_gone_on_from():
     new.go_on_from(old)
     new.learner.refresh(wait=True)
     assert new.snapshot.draws.shape == (2, 2)
+
+
+def test_a_reward_that_is_only_tried_is_not_shown(own):
+    bandit = own.create()
+    number, host = bandit.ask()["id"], own.engine.find(bandit.name)
+    tried, core = threading.Event(), host.core
+
+    def try_it():
+        with core.lock, core.state.trial():
+            core.state.enter(e.Rewarded(time=1.0, id=number, reward=1.0))
+            tried.set()
+            time.sleep(0.5)
+
+    thread = threading.Thread(target=try_it)
+    thread.start()
+    tried.wait()
+    assert host.status(number)["status"] == "open"
+    thread.join()

@@ -100,6 +100,11 @@ class Apprentice:
             self._waiting.pop(number, None)
             self._count_known()
 
+    def count_all(self) -> None:
+        """Count all rewards that are known, in whatever order: no window will end the decisions that they wait for."""
+        for number in [one for one in self._waiting if self._shadows[one][1] is not None]:
+            self._count(number)
+
     def _count_known(self) -> None:
         while self._waiting and self._shadows[first := next(iter(self._waiting))][1] is not None:
             self._count(first)

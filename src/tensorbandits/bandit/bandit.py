@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -555,25 +556,29 @@ class Bandit:
 
 
 _ALIVE: weakref.WeakSet[Bandit] = weakref.WeakSet()  # that a child process has to make its own
-_FORKING: list[Any] = []  # locks that are held while the process forks
+_FORK = threading.Lock()  # held by the one thread that forks
+_HELD: list[Any] = []  # locks of bandits that this thread holds meanwhile
 
 
 def _before_fork() -> None:
     """Let no bandit be in the middle of a change when a child process gets its copy."""
-    _FORKING.extend(one._core.lock for one in list(_ALIVE))
-    for lock in _FORKING:
-        lock.acquire()
+    _FORK.acquire()
+    for one in list(_ALIVE):
+        one._core.lock.acquire()
+        _HELD.append(one._core.lock)
 
 
 def _after_fork_here() -> None:
     """Go on in the parent."""
-    while _FORKING:
-        _FORKING.pop().release()
+    while _HELD:
+        _HELD.pop().release()
+    _FORK.release()
 
 
 def _after_fork() -> None:
     """Have the bandits of a child process decide by other random numbers and ids, and wait for no thread of before."""
-    _FORKING.clear()
+    _HELD.clear()
+    _FORK.release()
     for one in list(_ALIVE):
         one._rng = np.random.default_rng()
         one._core.own_again()

@@ -248,8 +248,7 @@ class State:
         return self._learn_reward(event.id, before, event.reward, event.time)
 
     def _shadow(self, number: str, reward: float) -> None:
-        in_order = self.book.window is not None and self.book.default is not None
-        self.apprentice.reward(number, reward, in_order=in_order)
+        self.apprentice.reward(number, reward, in_order=self._ends_all)
 
     def _unchanged(self, event: e.Unchanged) -> list[Lesson]:
         return []
@@ -298,6 +297,8 @@ class State:
     def _changed(self, event: e.Changed) -> list[Lesson]:
         new = changed(self.space, self.policy, self.settings, event.settings)
         self.settings, self.shares, self.book.window, self.book.default = new
+        if not self._ends_all:
+            self.apprentice.count_all()
         self.changes += 1
         return []
 
@@ -318,6 +319,11 @@ class State:
         return []
 
     # What follows from rewards, time and levels.
+
+    @property
+    def _ends_all(self) -> bool:
+        """Whether every decision gets a reward in the end: a default one, when its window ends."""
+        return self.book.window is not None and self.book.default is not None
 
     def grow(self) -> list[Lesson]:
         """Have the policy follow modes of the space that gained levels."""
