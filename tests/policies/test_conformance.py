@@ -73,7 +73,7 @@ def test_elimination_that_keeps_all_arms_has_the_largest_estimate_of_all():
     restrictions.check_the_best_allowed_cell_equals_brute_force(Case("elimination", confidence=1e6))
 
 
-@pytest.mark.medium
+@pytest.mark.slow  # each check runs for each case in the other tests; here they are counted
 def test_ten_thousand_requests_are_restricted(monkeypatch):
     """The checks of restrictions over all cases pose so many requests that leave something out, and none is missed."""
     real, restricted = tb.Policy.query, []
