@@ -11,6 +11,7 @@ from scipy import stats
 
 from tensorbandits import Ledger
 from tensorbandits.model import residual as residuals
+from tensorbandits.model.chains import chain_from_prior
 from tensorbandits.model.clicks import Clicks
 from tensorbandits.model.counts import Counts
 from tensorbandits.model.gibbs import Chain, Units
@@ -41,7 +42,7 @@ LIKELIHOODS = {
 
 def from_prior(likelihood, structure, units, rng, decay, residual):
     shape, rank = ((3, 2), (2, 1)) if decay < 1 else ((3, 2, 2), (1, 1, 1))
-    chain = Chain.from_prior(shape, rank, units, rng, structure=structure, likelihood=likelihood, decay=decay)
+    chain = chain_from_prior(structure, shape, rank, units, rng, likelihood=likelihood, decay=decay)
     if residual:
         deviation = residuals._SMALL * units.scale * abs(rng.standard_cauchy())
         chain.residual = Residual(deviation**2, deviation * rng.standard_normal(len(CELLS)))
@@ -68,23 +69,33 @@ def rewards_given(chain, rng):
 
 
 def statistics(chain, units):
-    model = chain.model
     at = np.tanh((values(chain) - units.centre) / units.scale)
     sizes = [np.log(chain.residual.variance), np.log((chain.residual.delta**2).sum())] if chain.residual else []
     ratios = getattr(chain.likelihood, "ratios", [])
     return [
         *(np.log(ratio[0]) for ratio in ratios),
-        *np.log(chain.gammas),
+        *own_statistics(chain),
         np.log(chain.likelihood.variance),
-        np.arctan(model.offset + (model.affine and model.core[0])),
         *at,
         at.mean(),
-        *(np.log((U**2).sum()) for U in model.tensor().factors),
         *sizes,
     ]
 
 
-STRUCTURES = {"tucker": 0.6, "affine": 1.0, "additive": 1.0}  # with the decay of each
+def own_statistics(chain):
+    model = chain.model
+    if chain.structure == "pairs":
+        sizes = [
+            (model.rows(0) ** 2).sum(),
+            (model.cores**2).sum(),
+            *((model.effects_of(j) ** 2).sum() for j in (0, 1)),
+        ]
+        return [*np.log(chain.scales), *np.log(chain.hypers), np.arctan(model.offset), *np.log(sizes)]
+    offset = np.arctan(model.offset + (model.affine and model.core[0]))
+    return [*np.log(chain.gammas), offset, *(np.log((U**2).sum()) for U in model.tensor().factors)]
+
+
+STRUCTURES = {"tucker": 0.6, "affine": 1.0, "additive": 1.0, "pairs": 1.0}  # with the decay of each
 
 
 def every_case():

@@ -129,7 +129,11 @@ class PlainChain:
         self.structure, self.learned = chain.structure, chain.likelihood.learned
         self.likelihood = chain.likelihood  # its kind; the variance here is the twin's own
 
-    residual, finite = None, True
+    residual, finite, joint = None, True, False
+
+    @property
+    def entries(self):
+        return sum(U.size for U in self.tensor.factors)
 
     @property
     def model(self):

@@ -22,6 +22,7 @@ def gaussian_oracle(ledger, rng):
 
 CASES = [
     Case("thompson", unanswered=10_000, draws=16),
+    Case("thompson", name="thompson-pairs", unanswered=10_000, draws=16, structure="pairs"),
     Case("ensemble", unanswered=50_000, ensemble_size=8),
     # It keeps to the arms that are still active, and shrinks estimates towards 0.
     Case("elimination", centred=False, maximises=False, patient=False, unanswered=50_000),

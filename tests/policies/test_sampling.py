@@ -139,7 +139,7 @@ def test_automatic_ranks_keep_the_core_small():
         ({"draws": 0}, "draws is 0"),
         ({"exploration": 0}, "exploration is 0"),
         ({"exploration": float("inf")}, "exploration is inf"),
-        ({"structure": "cp"}, "structure is 'cp'; allowed are 'tucker', 'affine', 'additive', and None"),
+        ({"structure": "cp"}, "structure is 'cp'; allowed are 'tucker', 'affine', 'additive', 'pairs', and None"),
     ],
 )
 def test_thompson_refuses_bad_arguments(arguments, match):

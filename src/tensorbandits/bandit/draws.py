@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell
-from tensorbandits.model.residual import Deviating
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import Draw, best_of
 from tensorbandits.policies.query import Query
 from tensorbandits.tensor.best import best_of_each
+from tensorbandits.tensor.packed import Packed, mean_rows
 from tensorbandits.tensor.tucker import Tucker
 
 _Packed = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], dict[int, int]]
@@ -97,16 +97,10 @@ class Draws:
 
 def _wide(draw: Draw, shape: Cell) -> Draw:
     """A draw of more levels, of which new ones are as the others of their mode on average."""
-    if isinstance(draw, Model):
-        factors = draw.tensor().factors
-        fresh = [np.repeat(U.mean(axis=0)[None], size - len(U), axis=0) for U, size in zip(factors, shape, strict=True)]
-        wide = draw.grown(fresh)
-        return Deviating(wide, draw.cells, draw.seen) if isinstance(draw, Deviating) else wide
+    if isinstance(draw, Packed):
+        return draw.widened(shape)
     if isinstance(draw, Tucker):
-        factors = tuple(
-            np.vstack([U, np.repeat(U.mean(axis=0)[None], size - len(U), axis=0)])
-            for U, size in zip(draw.factors, shape, strict=True)
-        )
+        factors = tuple(mean_rows(U, size) for U, size in zip(draw.factors, shape, strict=True))
         return Tucker(draw.core, factors, draw.offset)
     for mode, size in enumerate(shape):
         more = np.repeat(draw.mean(axis=mode, keepdims=True), size - draw.shape[mode], axis=mode)

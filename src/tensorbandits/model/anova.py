@@ -3,7 +3,7 @@
 A tensor is the sum, over all sets of modes, of a part that varies with exactly these modes and averages to 0 over the
 levels of each of them: the overall mean, the main effects, what two modes have beyond their main effects, and so on.
 The part of a set is the core times the factors of its modes, each less its mean row, and times the mean rows of all
-others. So none of it needs the whole array.
+others. So none of it needs the whole array. A tensor of pairs has parts of one and two modes: ``model/pairs_anova.py``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from tensorbandits.model import pairs_anova
+from tensorbandits.tensor.pairs import Pairs
 from tensorbandits.tensor.tucker import Floats, Tucker, multi_mode_dot
 
 Part = tuple[int, ...]  # the modes with which a part varies, ascending
+Tensor = Tucker | Pairs
 
 
-def part(tensor: Tucker, modes: Collection[int]) -> Floats:
+def part(tensor: Tensor, modes: Collection[int]) -> Floats:
     """Return the part that varies with exactly these modes, an axis for each, in their order; without modes, the mean.
 
     >>> tensor = Tucker(np.eye(2), (np.array([[1.0, 0], [3, 0]]), np.array([[1.0, 1], [1, 5]])), offset=10.0)
@@ -26,19 +29,23 @@ def part(tensor: Tucker, modes: Collection[int]) -> Floats:
     >>> part(tensor, ()).item(), part(tensor, (0,)).tolist(), part(tensor, (0, 1)).tolist()
     (12.0, [-1.0, 1.0], [[0.0, 0.0], [0.0, 0.0]])
     """
+    if isinstance(tensor, Pairs):
+        return pairs_anova.part(tensor, modes)
     means = [U.mean(axis=0) for U in tensor.factors]
     rows = [U - m if j in modes else m[None] for j, (U, m) in enumerate(zip(tensor.factors, means, strict=True))]
     values = multi_mode_dot(tensor.core, rows)
     return values.reshape([len(U) for j, U in enumerate(tensor.factors) if j in modes]) + tensor.offset * (not modes)
 
 
-def variance(tensor: Tucker, modes: Collection[int]) -> float:
+def variance(tensor: Tensor, modes: Collection[int]) -> float:
     """Return the mean square over all cells of the part that varies with exactly these modes.
 
     >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [3]]), np.array([[1.0], [1], [4]])))
     >>> [round(variance(tensor, modes), 3) for modes in ((0,), (1,), (0, 1))], round(float(tensor.full().var()), 3)
     ([4.0, 8.0, 2.0], 14.0)
     """
+    if isinstance(tensor, Pairs):
+        return pairs_anova.variance(tensor, modes)
     moments = []
     for j, U in enumerate(tensor.factors):
         mean = U.mean(axis=0)
@@ -47,24 +54,28 @@ def variance(tensor: Tucker, modes: Collection[int]) -> float:
     return max(float((tensor.core * multi_mode_dot(tensor.core, moments)).sum()), 0.0)
 
 
-def total_variance(tensor: Tucker) -> float:
+def total_variance(tensor: Tensor) -> float:
     """Return the variance of all values, which is the sum over all sets of modes of what their parts have.
 
     >>> round(total_variance(Tucker(np.ones((1, 1)), (np.array([[1.0], [3]]), np.array([[1.0], [1], [4]])))), 3)
     14.0
     """
+    if isinstance(tensor, Pairs):
+        return pairs_anova.total_variance(tensor)
     moments = [U.T @ U / len(U) for U in tensor.factors]
     mean = part(tensor, ()).item() - tensor.offset
     return max(float((tensor.core * multi_mode_dot(tensor.core, moments)).sum()) - mean**2, 0.0)
 
 
-def distances(tensor: Tucker, mode: int) -> Floats:
+def distances(tensor: Tensor, mode: int) -> Floats:
     """Return how far the values of two levels of a mode are apart, root mean square over all others, shape (p, p).
 
     >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [3], [1]]), np.array([[2.0], [0]])))
     >>> distances(tensor, 0).round(3).tolist()
     [[0.0, 2.828, 0.0], [2.828, 0.0, 2.828], [0.0, 2.828, 0.0]]
     """
+    if isinstance(tensor, Pairs):
+        return pairs_anova.distances(tensor, mode)
     moments = [np.eye(U.shape[1]) if j == mode else U.T @ U / len(U) for j, U in enumerate(tensor.factors)]
     unfolded = np.moveaxis(tensor.core, mode, 0).reshape(tensor.rank[mode], -1)
     weighted = np.moveaxis(multi_mode_dot(tensor.core, moments), mode, 0).reshape(tensor.rank[mode], -1)
@@ -73,10 +84,11 @@ def distances(tensor: Tucker, mode: int) -> Floats:
     return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)))
 
 
-def coordinates(tensors: Sequence[Tucker], mode: int, count: int) -> tuple[Floats, Floats]:
+def coordinates(draws: Sequence[Tensor], mode: int, count: int) -> tuple[Floats, Floats]:
     """Return coordinates (p, count) of the levels of a mode in the mean of several tensors, and what each has (count,).
 
-    They are the leading factors of the mean tensor's unfolding, less its mean row. With all of them the distance of two
+    Of tensors and tensors of pairs it is the mean of those that are more. They are the leading factors of the mean
+    tensor's unfolding, less its mean row. With all of them the distance of two
     levels is how far their values are apart, root mean square over all others. What a coordinate has is its share of
     their squares; its sign is such that levels with more of it have more on average.
 
@@ -85,6 +97,10 @@ def coordinates(tensors: Sequence[Tucker], mode: int, count: int) -> tuple[Float
     >>> rows.round(3).tolist(), shares.round(3).tolist()
     ([[-0.943], [1.886], [-0.943]], [1.0])
     """
+    pairs = [one for one in draws if isinstance(one, Pairs)]
+    if 2 * len(pairs) > len(draws):
+        return pairs_anova.coordinates(pairs, mode, count)
+    tensors = [one for one in draws if isinstance(one, Tucker)]
     order = (mode, *(j for j in range(len(tensors[0].factors)) if j != mode))
     ranks = [max(one.rank[j] for one in tensors) for j in order]
     cores = np.array([_padded(np.transpose(one.core, order), ranks) for one in tensors])

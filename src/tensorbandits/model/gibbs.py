@@ -13,7 +13,7 @@ too high costs little and a needed column is still learned.
 The *structure* says which entries of the core there are. ``"tucker"``: all, of one kind. ``"affine"``: every factor has
 a column of ones besides its free ones, so that an entry with one free index is a main effect, with two an interaction
 of two modes, and so on; the kind is the number of free indices, and the entry with none is the offset. ``"additive"``:
-the same with main effects only.
+the same with main effects only. ``"pairs"`` has no such core: see ``model/pairs.py``.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Units
+from tensorbandits.model.borrowing import own_shares
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.sweep import Learn, Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Ints
 
 __all__ = ["NOISE_RATE", "NOISE_SHAPE", "OFFSET_VARIANCE", "Chain", "Structure", "Units", "core_kinds"]
 
-Structure = Literal["tucker", "affine", "additive"]
+Structure = Literal["tucker", "affine", "additive", "pairs"]
 
 OFFSET_VARIANCE = 1.0
 _NO_VALUES: Floats = np.zeros(0)
@@ -81,6 +82,16 @@ class Chain:
     def noise_variance(self) -> float:
         """The variance of a single reward about its mean."""
         return self.likelihood.variance
+
+    @property
+    def joint(self) -> bool:
+        """Whether all numbers but scales are drawn together, so that the chain cannot be stuck: they are not."""
+        return False
+
+    @property
+    def entries(self) -> int:
+        """How many numbers all factors have."""
+        return len(self.model.rows)
 
     @property
     def precision(self) -> Floats:
@@ -210,8 +221,12 @@ class Chain:
         """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""
         return self.likelihood.log_density(ledger, self.values(ledger))
 
-    def grow(self, shape: Cell, rng: np.random.Generator) -> None:
-        """Give the modes more levels, with rows drawn from the prior."""
+    def own_shares(self, seen: Observations) -> list[Floats]:
+        """Return for each mode how much the levels' own rewards decide of their rows, (p_j,)."""
+        return own_shares(self.model, seen, self.noise_variance, self.precision)
+
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
+        """Give the modes more levels, with rows drawn from the prior; the rank stays."""
         model = self.model
         sizes = zip(shape, model.shape, model.rank, strict=True)
         affine = model.affine
@@ -235,8 +250,6 @@ class Chain:
     def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
         """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
         structure = state["structure"]
-        if structure not in get_args(Structure):
-            raise ValueError(f"the chain's structure is {structure!r}; it is one of {', '.join(get_args(Structure))}")
         affine = structure != "tucker"
         ranks = tuple(r + affine for r in rank)
         kinds = int(core_kinds(ranks, structure).max(initial=-1)) + 1

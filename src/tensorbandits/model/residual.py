@@ -19,8 +19,8 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Likelihood, Observations, Units
-from tensorbandits.model.sweep import Model
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _SMALL = 0.1  # of the scale: the prior's median of tau
@@ -29,23 +29,28 @@ _STEPS = 2  # of tau, a sweep
 _STEP = 0.5  # its length in log tau^2
 
 
-class Deviating(Model):
-    """A model whose observed ``cells`` (n, d) have values of their own, ``seen`` (n,)."""
+class Deviating(Packed):
+    """A tensor, ``base``, whose observed ``cells`` (n, d) have values of their own, ``seen`` (n,)."""
 
-    cells: Ints
-    seen: Floats
+    def __init__(self, base: Packed, cells: Ints, seen: Floats) -> None:
+        self.base, self.shape, self.cells, self.seen = base, base.shape, cells, seen
 
-    def __init__(self, model: Model, cells: Ints, seen: Floats) -> None:
-        self.__dict__ = {**model.__dict__, "cells": cells, "seen": seen}
-
-    def copy(self) -> Model:
+    def copy(self) -> Packed:
         """Return the same: nobody changes it."""
         return self
+
+    def tensor(self) -> Any:
+        """Return the tensor without the deviations."""
+        return self.base.tensor()
+
+    def widened(self, shape: Cell) -> Packed:
+        """Return the same for modes that gained levels, none of which was observed."""
+        return Deviating(self.base.widened(shape), self.cells, self.seen)
 
     def at(self, cells: Ints, order: Ints | None = None) -> Floats:
         """Return the values at valid cells (n, d), shape (n,)."""
         own = {tuple(cell): value for cell, value in zip(self.cells.tolist(), self.seen.tolist(), strict=True)}
-        values = super().at(cells, order)
+        values = self.base.at(cells, order)
         return np.array([own.get(tuple(cell), value) for cell, value in zip(cells.tolist(), values, strict=True)])
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
@@ -54,40 +59,54 @@ class Deviating(Model):
         Observed cells that the tensor overrates are in the way of a search for the latter, and are forbidden in it.
         """
         here = np.flatnonzero(((self.cells == fixed) | (fixed < 0)).all(axis=1))
-        cell, own, value = super().best(fixed, allowed), None, -math.inf
+        cell, own, value = self.base.best(fixed, allowed), None, -math.inf
         for k in here[np.argsort(-self.seen[here], kind="stable")]:
             own, value = tuple(self.cells[k].tolist()), float(self.seen[k])
             if allowed is None or allowed.permits(own):
                 break
         else:
             return cell
-        if super().at(np.array([cell]))[0] <= value:
+        if self.base.at(np.array([cell]))[0] <= value:
             return own
         if not (self.cells[here] == cell).all(axis=1).any():
             return cell
-        overrated = self.cells[here[super().at(self.cells[here]) > value]]
+        overrated = self.cells[here[self.base.at(self.cells[here]) > value]]
         try:
             others = Allowed.of(Allowed({}, (dict(enumerate(row)) for row in overrated.tolist())), self.shape, allowed)
-            cell = super().best(fixed, others)
+            cell = self.base.best(fixed, others)
         except ValueError:  # no other cell is left
             return own
-        return cell if super().at(np.array([cell]))[0] > value else own
+        return cell if self.base.at(np.array([cell]))[0] > value else own
 
 
-class Trying(Deviating):
-    """The same, but that some cells are to be tried before any other: ``few`` (m, d), the first that is allowed."""
+class Trying(Packed):
+    """A tensor, ``base``, of which some cells are to be tried first: ``few`` (m, d), the first that is allowed."""
 
-    few: Ints
+    def __init__(self, base: Packed, few: Ints) -> None:
+        self.base, self.shape, self.few = base, base.shape, few
 
-    def __init__(self, model: Model, few: Ints) -> None:
-        self.__dict__ = {**model.__dict__, "few": few}
+    def copy(self) -> Packed:
+        """Return the same: nobody changes it."""
+        return self
+
+    def tensor(self) -> Any:
+        """Return the tensor itself."""
+        return self.base.tensor()
+
+    def widened(self, shape: Cell) -> Packed:
+        """Return the same for modes that gained levels."""
+        return Trying(self.base.widened(shape), self.few)
+
+    def at(self, cells: Ints, order: Ints | None = None) -> Floats:
+        """Return the values at valid cells (n, d), shape (n,)."""
+        return self.base.at(cells, order)
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
         """Return the first allowed cell that is to be tried, or else the allowed cell of largest value."""
         for row in self.few[((self.few == fixed) | (fixed < 0)).all(axis=1)].tolist():
             if allowed is None or allowed.permits(tuple(row)):
                 return tuple(row)
-        return super().best(fixed, allowed)
+        return self.base.best(fixed, allowed)
 
 
 @dataclass
@@ -108,7 +127,7 @@ class Residual:
             self.delta = np.concatenate([self.delta, np.zeros(count - len(self.delta))])
         return self.delta
 
-    def model(self, model: Model, ledger: Ledger) -> Deviating:
+    def model(self, model: Packed, ledger: Ledger) -> Deviating:
         """Return a tensor with the deviations, as it is now."""
         values = model.at(ledger.cells, ledger.order) + self.align(len(ledger))
         return Deviating(model.copy(), ledger.cells.copy(), values)

@@ -21,12 +21,13 @@ from tensorbandits.base.checks import Cell, check_array
 from tensorbandits.model.likelihood import Observations
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.best import best_packed
+from tensorbandits.tensor.packed import PackedModel, mean_rows
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
 
 _LARGEST = 1e120  # number of a model; those of larger ones multiply to what no float holds
 
 
-class Model:
+class Model(PackedModel):
     """A Tucker tensor plus a constant, as flat arrays that a sweep changes in place.
 
     ``rows`` joins all factors, raveled, mode after mode; ``core`` is raveled too. Of an ``affine`` model the first
@@ -75,6 +76,16 @@ class Model:
         order = np.arange(len(cells)) if order is None else order
         return np.asarray(values(self.core, self.rows, self.dims, cells, order, self.offset))
 
+    def line(self) -> Floats:
+        """Return a copy of all numbers: rows, core, offset."""
+        return np.concatenate([self.rows, self.core, [self.offset]])
+
+    def at_of_lines(self, lines: Floats, cell: Cell) -> Floats:
+        """Return the values at a cell of models whose numbers are ``lines`` (m, numbers), shape (m,)."""
+        from tensorbandits.model._sweep_kernels import values_of_lines
+
+        return np.asarray(values_of_lines(lines, self.dims, np.array(cell, dtype=np.int64)))
+
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""
         return self._with(rows=line[: len(self.rows)], core=line[len(self.rows) : -1], offset=float(line[-1]))
@@ -103,6 +114,11 @@ class Model:
         core = check_array(state["core"], "the core", rank, largest=_LARGEST).ravel()
         offset = check_array(state["offset"], "the offset", (), largest=_LARGEST).item()
         return cls(shape, rank, np.concatenate(rows), core, offset, affine=affine)
+
+    def widened(self, shape: Cell) -> Model:
+        """Return the same for modes that gained levels: a new level is as all others of its mode are on average."""
+        factors = zip(self._split(self.rows), shape, strict=True)
+        return self.grown([mean_rows(U, size)[len(U) :] for U, size in factors])
 
     def grown(self, fresh: Sequence[Floats]) -> Model:
         """Return a model whose modes have more levels, with the rows ``fresh[j]`` (new levels, r_j) of theirs.

@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorbandits.base.checks import Cell, check_count
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.gibbs import Chain
+from tensorbandits.model.chains import AnyChain
 from tensorbandits.model.likelihood import Units
 
 RUNGS = 5  # besides the posterior's
@@ -27,9 +27,9 @@ _HELD = 1.1  # times as many rewards before the rungs' weights change: what was 
 class Ladder:
     """The hotter chains of one chain; all are drawn from the prior at first, by ``start``."""
 
-    def __init__(self, start: Callable[[Units, np.random.Generator], Chain], numbers: int) -> None:
+    def __init__(self, start: Callable[[Units, np.random.Generator], AnyChain], numbers: int) -> None:
         self._start, self._numbers = start, numbers
-        self.chains: list[Chain] = []
+        self.chains: list[AnyChain] = []
         self.turn = 0  # the rung that swept last
 
     def weights(self, rounds: float) -> list[float]:
@@ -40,14 +40,14 @@ class Ladder:
 
     def step(
         self,
-        chain: Chain,
+        chain: AnyChain,
         ledger: Ledger,
         units: Units,
         rng: np.random.Generator,
         *,
         sweeps: int = 1,
         weight: float = 1.0,
-    ) -> Chain:
+    ) -> AnyChain:
         """Let the rung whose turn it is sweep, and two neighbours exchange; return the posterior's chain.
 
         In that, rewards count ``weight`` times.
@@ -66,17 +66,17 @@ class Ladder:
         self.chains = rungs[1:]
         return rungs[0]
 
-    def grow(self, shape: Cell, numbers: int, rng: np.random.Generator) -> None:
+    def grow(self, shape: Cell, rank: Cell, numbers: int, rng: np.random.Generator) -> None:
         """Give the modes more levels, in every chain."""
         self._numbers = numbers
         for chain in self.chains:
-            chain.grow(shape, rng)
+            chain.grow(shape, rank, rng)
 
     def state(self) -> dict[str, Any]:
         """Return the hotter chains as plain arrays."""
         return {"turn": self.turn, "chains": {str(k): chain.state() for k, chain in enumerate(self.chains)}}
 
-    def restore(self, state: Mapping[str, Any], chain_of: Callable[[Mapping[str, Any]], Chain]) -> None:
+    def restore(self, state: Mapping[str, Any], chain_of: Callable[[Mapping[str, Any]], AnyChain]) -> None:
         """Take back what :meth:`state` returned."""
         self.turn, chains = check_count(state["turn"], "the ladder's turn", 0), state["chains"]
         if len(chains) not in (0, RUNGS) or self.turn > RUNGS:

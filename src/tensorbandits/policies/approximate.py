@@ -30,16 +30,16 @@ from tensorbandits.base.checks import (
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.rewards import Reward
-from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.traits import Traits
+from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
     from tensorbandits.policies.explanation import Explanation
 
-Draw = Tucker | Floats | Model
+Draw = Tucker | Floats | Packed
 
 SLOW_CORE = 512  # with more entries of the core a decision takes more than a tenth of a second
 _LARGEST_CORE = 4096
@@ -250,7 +250,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         """The mean rewards of cells (n, d) in a draw, shape (n,)."""
-        return draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
+        return draw.at(cells) if isinstance(draw, Packed) else values_at(draw, cells)
 
     def _aside(self) -> np.random.Generator:
         """A generator with a stream of its own, which leaves the policy's where it is."""
@@ -302,7 +302,7 @@ def as_sampling(policy: Policy) -> ApproximateThompsonSampling | None:
 
 def best_of(draw: Draw, query: Query) -> Cell:
     """The best allowed cell of a draw."""
-    if isinstance(draw, Model):
+    if isinstance(draw, Packed):
         return draw.best(query.fixed, query.allowed)
     fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
     return best_cell(draw, fixed, query.allowed)
@@ -335,11 +335,11 @@ class ModelOracle(Oracle, Protocol):
 
     likelihood: Likelihood
 
-    def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model:
+    def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Packed:
         """Return the model of the next draw; it is valid until the oracle is used again."""
         ...
 
-    def more(self, ledger: Ledger, rng: np.random.Generator, count: int, /) -> Iterator[Model]:
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int, /) -> Iterator[Packed]:
         """Yield the models of further draws given the same ledger, each valid until the next."""
         ...
 
@@ -366,7 +366,7 @@ class ModelSampling(ApproximateThompsonSampling):
 
         share = check_probability(level, "level")
         with self._turns.still():
-            draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Model)]
+            draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Packed)]
             _check_told(share, len(draws))
             own = self._own_shares()
         likelihood = self.oracle.likelihood
@@ -387,7 +387,7 @@ class ModelSampling(ApproximateThompsonSampling):
         return self.oracle.likelihood.typical(rewards)
 
     def _checked_draw(self, oracle: Any, rng: np.random.Generator) -> Draw:
-        model: Model = oracle.advance(self._ledger, rng)
+        model: Packed = oracle.advance(self._ledger, rng)
         return model.copy()
 
     def check_reward(self, reward: Any) -> float:

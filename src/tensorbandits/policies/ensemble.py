@@ -298,7 +298,7 @@ class TensorEnsembleSampling(ModelSampling):
         sweeps: int = 3,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.rank, self.structure = rank, check_structure(structure)
+        self.rank, self.structure = rank, check_structure(structure, allowed=("tucker", "affine", "additive"))
         self.reward: Reward = reward
         self.ensemble_size = check_count(ensemble_size, "ensemble_size")
         if perturbation != "noise":

@@ -13,8 +13,8 @@ import numpy as np
 
 from tensorbandits.base.checks import Cell
 from tensorbandits.base.pieces import gently
-from tensorbandits.model.anova import Part, coordinates, distances, part, total_variance, variance
-from tensorbandits.tensor.tucker import Floats, Tucker
+from tensorbandits.model.anova import Part, Tensor, coordinates, distances, part, total_variance, variance
+from tensorbandits.tensor.tucker import Floats
 
 _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike
 _SURE = 0.9  # share of draws in which they are
@@ -59,7 +59,7 @@ class Explanation:
 
 
 def explain(
-    draws: Sequence[Tucker],
+    draws: Sequence[Tensor],
     level: float,
     rewards: Callable[[Floats], Floats],
     own: Sequence[Floats] | None = None,
@@ -69,6 +69,7 @@ def explain(
 
     ``rewards`` maps its values to mean rewards, of which ``typical`` says what is believed, given draws of them.
 
+    >>> from tensorbandits import Tucker
     >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
     >>> found = explain([tensor] * 20, 0.9, lambda values: values)
     >>> found.mean.tolist(), found.effects[0][:, 0].tolist(), found.alike
@@ -104,7 +105,7 @@ def _summary(values: Floats, level: float, typical: Callable[[Floats], Floats] =
     return np.stack([typical(values), low, high], axis=-1)
 
 
-def _alike(draws: Sequence[Tucker], mode: int) -> tuple[Cell, ...]:
+def _alike(draws: Sequence[Tensor], mode: int) -> tuple[Cell, ...]:
     """Return groups of levels of which any two are alike in nearly all draws, larger groups first."""
     size = draws[0].shape[mode]
     if not 1 < size <= _MOST_LEVELS:

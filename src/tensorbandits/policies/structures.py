@@ -11,19 +11,22 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
 from tensorbandits.base.checks import Cell, Rank, check_array, check_count, resolve_rank
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.gibbs import Chain, Structure
+from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
+from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.rewards import Reward
-from tensorbandits.model.sweep import Model
 from tensorbandits.model.tempering import RUNGS, Ladder
 from tensorbandits.policies.approximate import check_core
+from tensorbandits.tensor.packed import Packed, PackedModel
+from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout
 from tensorbandits.tensor.tucker import Floats
 
 _AUTO = (2, 3)  # ranks that are tried side by side
@@ -32,6 +35,10 @@ _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
 _PLENTY_RARE = 50.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
+_FEW_MODES = 4  # of more, pairs of modes are among the structures, and a Tucker tensor is unlikely
+_TUCKER_ODDS = -4.0  # nats, beside main effects and pairs
+_PAIRS_CORE = 400  # numbers that a sampler of pairs draws together, in about a millisecond
+_PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
 RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
@@ -56,16 +63,25 @@ class Candidate(NamedTuple):
         >>> Candidate("affine", (1, 1)).numbers((3, 2))
         10
         """
+        if draws_together(self.structure, len(shape)):
+            return _pairs_numbers(PairsLayout(shape, columns_of(self.structure, self.rank)))
         entries = sum(p * r for p, r in zip(shape, self.rank, strict=True))
         return entries + 1 + math.prod(r + (self.structure != "tucker") for r in self.rank)
 
+    def like(self, shape: Cell) -> tuple[Any, ...]:
+        """Return what tells it from others whatever the number of levels is; modes of pairs are complete or not."""
+        if self.structure != "pairs":
+            return self.structure, self.rank, self.decay
+        layout = PairsLayout(shape, self.rank)
+        return "pairs", *(-1 if whole else r for r, whole in zip(self.rank, layout.complete, strict=True))
 
-def check_structure(structure: Any) -> Structure | None:
-    """Return the structure, or ``None``, if it is one."""
-    if structure is None or (isinstance(structure, str) and structure in get_args(Structure)):
+
+def check_structure(structure: Any, allowed: tuple[str, ...] = get_args(Structure)) -> Structure | None:
+    """Return the structure, or ``None``, if it is one of those that are allowed."""
+    if structure is None or (isinstance(structure, str) and structure in allowed):
         return cast("Structure | None", structure)
-    allowed = ", ".join(map(repr, get_args(Structure)))
-    raise ValueError(f"structure is {structure!r}; allowed are {allowed}, and None, which leaves it open")
+    words = ", ".join(map(repr, allowed))
+    raise ValueError(f"structure is {structure!r}; allowed are {words}, and None, which leaves it open")
 
 
 def candidates(
@@ -82,10 +98,14 @@ def candidates(
         if not isinstance(rank, str) and resolve_rank(rank, shape) != (1,) * len(shape):
             raise ValueError(f'rank is {rank!r}; structure "additive" has main effects only: give "auto"')
         return [Candidate("additive", _columns(1, "additive", shape))]
+    if structure == "pairs":
+        return [Candidate("pairs", pairs_columns(rank, shape))]
     kind = structure or "tucker"
     if not isinstance(rank, str):
         return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
     resolve_rank(rank, shape)  # refuses any other word
+    if structure is None and len(shape) > _FEW_MODES:
+        return _of_many_modes(shape, decay or 1.0)
     small = [r for r in _AUTO if math.prod(min(r + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
     found = [Candidate(kind, _columns(r, kind, shape), decay or 1.0) for r in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
@@ -94,6 +114,52 @@ def candidates(
         plenty = _PLENTY if reward == "gaussian" else _PLENTY_RARE
         distinct.append(Candidate("additive", _columns(1, "additive", shape), 1.0, _ADDITIVE_ODDS, later, plenty))
     return distinct
+
+
+def _of_many_modes(shape: Cell, decay: float) -> list[Candidate]:
+    """Return main effects, pairs, and a Tucker tensor if its core is small: of many modes it is not."""
+    found = [Candidate("additive", _columns(1, "additive", shape))]
+    if refused(lambda sizes: pairs_columns("auto", sizes), shape) is None:
+        found.append(Candidate("pairs", pairs_columns("auto", shape)))
+    if 2 ** len(shape) <= _AUTO_CORE:
+        found.append(Candidate("tucker", _columns(_AUTO[0], "tucker", shape), decay, _TUCKER_ODDS))
+    return found
+
+
+def pairs_columns(rank: Rank, shape: Cell) -> Cell:
+    """Return the columns of each mode in a tensor of pairs: ``"auto"`` has complete modes as far as that stays quick.
+
+    >>> pairs_columns("auto", (4, 3, 60)), pairs_columns("auto", (6,) * 12), pairs_columns(1, (4, 3))
+    ((3, 2, 2), (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2), (1, 1))
+    """
+    if sum(p * q for p, q in combinations(shape, 2)) > MOST_ENTRIES:
+        raise ValueError(
+            f'the shape {shape} has too many pairs of levels for structure "pairs"; at most {MOST_ENTRIES:,} are '
+            'allowed, as decisions look at them all: leave the structure open, or take "tucker"'
+        )
+    if not isinstance(rank, str):
+        ranks = _columns(rank, "pairs", shape)
+        check_core((_pairs_numbers(PairsLayout(shape, ranks)) - sum(shape),))
+        return ranks
+    resolve_rank(rank, shape)  # refuses any other word
+    ranks = tuple(min(p - 1, 1) for p in shape)
+    for most in (0, *sorted(set(shape))):  # modes of up to so many levels are complete
+        tried = tuple(p - 1 if p <= most else min(p - 1, _PAIRS_RANK) for p in shape)
+        layout = PairsLayout(shape, tried)
+        if (
+            layout.entries + sum(q for q, whole in zip(layout.columns, layout.complete, strict=True) if whole)
+            > _PAIRS_CORE
+        ):
+            break
+        ranks = tried
+    return ranks
+
+
+def _pairs_numbers(layout: PairsLayout) -> int:
+    """How many numbers a tensor of pairs has, as far as they make a difference."""
+    both = zip(layout.shape, layout.rank, layout.complete, strict=True)
+    rows = sum(p - 1 if whole else p * (1 + r) for p, r, whole in both)
+    return 1 + rows + sum(layout.rank[j] * layout.rank[k] for j, k in layout.pairs)
 
 
 def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
@@ -112,7 +178,8 @@ def _columns(rank: Rank, structure: Structure, shape: Cell) -> Cell:
                     f"{max(size, 1)}"
                 )
         ranks = tuple(min(r, size) for r, size in zip(ranks, most, strict=True))
-    check_core(tuple(r + (structure != "tucker") for r in ranks))
+    if structure != "pairs" and not draws_together(structure, len(shape)):
+        check_core(tuple(r + (structure != "tucker") for r in ranks))
     return ranks
 
 
@@ -132,7 +199,7 @@ class Sampler:
 
     def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood) -> None:
         self.shape, self.candidate, self._likelihood = shape, candidate, likelihood
-        self.chain: Chain | None = None
+        self.chain: AnyChain | None = None
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
         self.ladder_due = float(self.numbers)  # rewards at which it steps; fewer settle nothing
@@ -141,12 +208,11 @@ class Sampler:
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
 
-    def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> Chain:
+    def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> AnyChain:
         """Return a chain drawn from the prior; if it will sweep, from its middle where it could not come back."""
         structure, rank, decay, *_ = self.candidate
-        chain = Chain.from_prior(
-            *(self.shape, rank, units, rng),
-            structure=structure,
+        chain = chain_from_prior(
+            *(structure, self.shape, rank, units, rng),
             likelihood=self._likelihood,
             decay=decay,
             residual=self.deviates,  # as neighbours on the ladder exchange their states
@@ -182,9 +248,9 @@ class Sampler:
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
         received = ledger.received
-        if received >= self.ladder_due:
+        assert self.chain is not None
+        if received >= self.ladder_due and not self.chain.joint:
             for _ in range(min(sweeps, 4 * RUNGS)):
-                assert self.chain is not None
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
             self.ladder_due = received + max(1.0, ledger.rounds / _LADDER)
@@ -200,20 +266,20 @@ class Sampler:
             if chain is not None and chain.residual is None:
                 chain.residual = Residual.start(units)
 
-    def model(self, ledger: Ledger) -> Model:
+    def model(self, ledger: Ledger) -> Packed:
         """Return the model of the last draw."""
         assert self.chain is not None
         residual = self.chain.residual
         return self.chain.model if residual is None else residual.model(self.chain.model, ledger)
 
-    def recalled(self, ledger: Ledger) -> list[Model]:
+    def recalled(self, ledger: Ledger) -> list[Packed]:
         """Return all models that :meth:`recall` may return, each as likely as another."""
         assert self.chain is not None
         if self.chain.residual is not None:
             return [self.model(ledger)]
         return [self.chain.model.with_numbers(line.copy()) for line in self.recent[: min(self.draws, RECENT)]]
 
-    def recall(self, ledger: Ledger, rng: np.random.Generator) -> Model:
+    def recall(self, ledger: Ledger, rng: np.random.Generator) -> Packed:
         """Return the model of one of the recent draws."""
         assert self.chain is not None
         if self.chain.residual is not None:
@@ -222,7 +288,7 @@ class Sampler:
 
     def more(
         self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, draws: int, weight: float
-    ) -> Iterator[Model]:
+    ) -> Iterator[PackedModel]:
         """Yield the models of further draws, with so many sweeps before each."""
         assert self.chain is not None
         for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
@@ -232,9 +298,8 @@ class Sampler:
     def _keep(self) -> None:
         """Put the draw among the recent ones."""
         assert self.chain is not None
-        model = self.chain.model
-        line = self._next_line(len(model.rows) + len(model.core) + 1)
-        line[: len(model.rows)], line[len(model.rows) : -1], line[-1] = model.rows, model.core, model.offset
+        line = self.chain.model.line()
+        self._next_line(len(line))[:] = line
 
     def _next_line(self, size: int) -> Floats:
         """Return the line of the oldest of the recent draws, which another one takes."""
@@ -248,23 +313,21 @@ class Sampler:
 
         It is the same variance for all structures: one that fits too closely would think little of the noise.
         """
-        from tensorbandits.model._sweep_kernels import values_of_lines
-
         assert self.chain is not None
         lines = self.recent[: min(self.draws, RECENT)]
-        values = values_of_lines(lines, self.chain.model.dims, np.array(cell, dtype=np.int64))
+        values = self.chain.model.at_of_lines(lines, cell)
         scores = self.chain.likelihood.log_scores(values, count, total, variance)
         top = float(scores.max())
         return top + math.log(float(np.exp(scores - top).sum()) / len(scores))
 
     def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
-        if candidate != self.candidate:
+        if candidate.like(shape) != self.candidate.like(self.shape):
             self.chain, self.ladder.chains = None, []
         elif self.chain is not None:
-            self.chain.grow(shape, rng)
+            self.chain.grow(shape, candidate.rank, rng)
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
-        self.ladder.grow(shape, self.numbers, rng)
+        self.ladder.grow(shape, candidate.rank, self.numbers, rng)
         self.recent, self.draws = np.zeros((0, 0)), 0
 
     def state(self) -> dict[str, Any]:
@@ -289,14 +352,11 @@ class Sampler:
             check_array(state[name], f"the sampler's {name}", ()).item() for name in ("ladder_due", "score", "credit")
         )
         self.draws = check_count(state["draws"], "the sampler's draws", 0)
-        entries = self.numbers + (self.candidate.structure != "tucker") * sum(self.shape)
-        size = (RECENT, entries) if len(state["recent"]) else (0, 0)
+        size = (RECENT, len(self.chain.model.line())) if len(state["recent"]) and self.chain else (0, 0)
         self.recent = check_array(state["recent"], "the recent draws", size).copy()
         if self.draws and not len(self.recent):
             raise ValueError(f"there are no recent draws, of {self.draws}")
 
-    def _chain_of(self, state: Mapping[str, Any]) -> Chain:
-        chain = Chain.from_state(state, self.shape, self.candidate.rank, self._likelihood)
-        if chain.structure != self.candidate.structure:
-            raise ValueError(f"the chain is {chain.structure}; the policy's structure is {self.candidate.structure}")
-        return chain
+    def _chain_of(self, state: Mapping[str, Any]) -> AnyChain:
+        structure, rank = self.candidate.structure, self.candidate.rank
+        return chain_from_state(state, structure, self.shape, rank, self._likelihood)

@@ -20,15 +20,14 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.borrowing import own_shares
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
-from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure, refused
-from tensorbandits.tensor.tucker import Floats, Ints, Tucker
+from tensorbandits.tensor.packed import Packed
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
@@ -43,6 +42,7 @@ _FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
 _SETTLED = (
     4000.0  # rewards, or _FEW for each number if these are more, after which one more says too little for a sweep
 )
+_SETTLED_JOINT = 500.0  # the same of a chain whose draws hardly depend on the one before
 _DRAWS = 8  # over which shares of rewards are averaged
 _MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left
@@ -157,15 +157,16 @@ class GibbsOracle:
         for sampler in self.samplers:
             sampler.score = max(sampler.score - best, -_FARTHEST)
 
-    def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Tucker:
+    def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Any:
         """Sweep for all new rewards, up to ``max_sweeps`` times, and return the draw of a structure."""
         return self.advance(ledger, rng).tensor()
 
-    def advance(self, ledger: Ledger, rng: np.random.Generator) -> Model:
+    def advance(self, ledger: Ledger, rng: np.random.Generator) -> Packed:
         """Do the same, and return the model itself, which the next sweep will change."""
-        due, chances = self._due(ledger), self.chances
+        chances = self.chances
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
+        due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
@@ -185,7 +186,7 @@ class GibbsOracle:
         self.seen, self.log_faded, self.corrected = ledger.received, ledger.log_faded, 0.0
         return playing.model(ledger)
 
-    def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Model]]:
+    def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Packed]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
         What is recalled is known exactly. What must be swept for is drawn, as often as its share of ``draws`` is, each
@@ -193,9 +194,9 @@ class GibbsOracle:
         catches up once, and goes on from there.
         """
         oracle = copy.deepcopy(self)
-        due, worth = oracle._due(ledger), oracle.likelihood.worth(ledger)
-        units = oracle.likelihood.units(ledger)
+        units, worth = oracle.likelihood.units(ledger), oracle.likelihood.worth(ledger)
         for sampler, chance in zip(oracle.samplers, oracle.chances.tolist(), strict=True):
+            due = oracle._due(ledger, sampler)
             if oracle._tries(sampler, ledger):
                 model, few = sampler.model(ledger), math.ceil(draws / _TRY) + _DRAWS
                 yield from ((chance / _TRY / few, Trying(model, oracle._hardly_tried(ledger, rng))) for _ in range(few))
@@ -213,7 +214,7 @@ class GibbsOracle:
 
     def _swept(
         self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due, count: int
-    ) -> Iterator[Model]:
+    ) -> Iterator[Packed]:
         """Yield draws of what a sampler will return when it has swept for all rewards that are due."""
         apart = min(math.ceil(self.likelihood.slowness(ledger)), MOST_STEPS)
         one: Sampler | None = None
@@ -227,13 +228,15 @@ class GibbsOracle:
                 self._climb(one, ledger, units, rng, due)
             yield one.model(ledger).copy()
 
-    def _due(self, ledger: Ledger) -> Due:
-        """Return what there is to sweep for; draws that are obsolete by now are forgotten."""
+    def _due(self, ledger: Ledger, playing: Sampler) -> Due:
+        """Return what there is to sweep for, if a sampler decides; draws that are obsolete by now are forgotten."""
         received = ledger.received
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
         much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
-        settled = max(_SETTLED, _FEW * max(sampler.numbers for sampler in self.samplers))
+        numbers = _FEW * max(sampler.numbers for sampler in self.samplers)
+        joint = playing.chain is not None and playing.chain.joint
+        settled = _SETTLED_JOINT if joint else max(_SETTLED, numbers)
         share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)  # rewards that are worth a sweep
         if received > _MANY * self.seen or much or news > RECENT * share:
             for sampler in self.samplers:
@@ -289,7 +292,7 @@ class GibbsOracle:
     def _per_reward(self, sampler: Sampler) -> int:
         """Return how often a chain sweeps for a new reward."""
         assert sampler.chain is not None
-        return self._sweeps or (1 if len(sampler.chain.model.rows) > _ONE_SWEEP else 2)
+        return self._sweeps or (1 if sampler.chain.joint or sampler.chain.entries > _ONE_SWEEP else 2)
 
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""
@@ -299,7 +302,7 @@ class GibbsOracle:
             sampler.sweep(ledger, units, rng, some, self._weight(sampler, ledger))
             sweeps -= some
 
-    def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Model]:
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
         sampler = self.samplers[0]
         if len(self.samplers) > 1 or not self.seen or sampler.chain is None or sampler.chain.residual is not None:
@@ -326,22 +329,29 @@ class GibbsOracle:
         for _ in range(_DRAWS):
             chain.sweep(ledger, units, rng, sweeps=1)
             observed = chain.likelihood.observe(ledger, units, chain.values(ledger), rng)
-            found.append(own_shares(chain.model, observed, chain.noise_variance, chain.precision))
+            found.append(chain.own_shares(observed))
         return [np.mean(shares, axis=0) for shares in zip(*found, strict=True)]
 
-    def model(self) -> Model | None:
+    def model(self) -> Packed | None:
         """Return the model of the last draw."""
         chain = self.samplers[self.playing].chain
         return chain.model if chain else None
 
     def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
-        now = [sampler.candidate for sampler in self.samplers]
-        if len(now) != len(candidates) or any(a not in (b, b.later) for a, b in zip(now, candidates, strict=True)):
+        follow = [
+            next(
+                (one for one in (new, new.later) if one and one.like(shape) == sampler.candidate.like(sampler.shape)),
+                None,
+            )
+            for sampler, new in zip(self.samplers, candidates, strict=False)
+        ]
+        if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing = 0.0, 0
             self.samplers = self._start(shape, candidates)
             return
-        for sampler, candidate in zip(self.samplers, now, strict=True):
+        for sampler, candidate in zip(self.samplers, follow, strict=True):
+            assert candidate is not None
             sampler.grow(shape, candidate, rng)
 
     def state(self) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell
-from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.allowed import Allowed
-from tensorbandits.tensor.tucker import Floats, Tucker
+from tensorbandits.tensor.packed import Packed
+from tensorbandits.tensor.tucker import Floats
 from tensorbandits.testing.case import (
     SHAPE,
     Case,
@@ -150,8 +150,8 @@ def check_the_best_allowed_cell_equals_brute_force(case: Case) -> None:
 
 def _full(draw: Any) -> Floats:
     """All entries of what a decision is made from."""
-    tensor = draw.tensor() if isinstance(draw, Model) else draw
-    return tensor.full() if isinstance(tensor, Tucker) else np.asarray(tensor)
+    tensor = draw.tensor() if isinstance(draw, Packed) else draw
+    return tensor.full() if hasattr(tensor, "full") else np.asarray(tensor)
 
 
 def check_a_request_that_allows_nothing_is_refused(case: Case) -> None:

@@ -1,0 +1,373 @@
+"""Posterior sampling of a tensor of main effects and interactions of pairs of modes, from a ledger.
+
+The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
+
+    offset          ~ N(m, OFFSET_VARIANCE s^2)
+    a_j[i]          ~ N(0, scale_j^2),       scale_j  ~ |N(0, M^2)|,   M ~ |N(0, s^2)|
+    C_jk entries    ~ N(0, scale_jk^2),      scale_jk ~ |N(0, G^2)|,   G ~ |N(0, (PAIRS s)^2 / (d - 1))|
+    u_j[i]          ~ N(0, I)                for a mode that is not complete
+
+so that the modes and pairs that do nothing vanish, and how many do something is learned. Given the rows and the scales,
+all other numbers are normal: offset, main effects of complete modes and all cores are drawn *together*, from normal
+equations that are kept from sweep to sweep and changed only where a cell's precision did. So the sampler does not
+crawl along what play leaves undecided: which of offset, effects and interactions a much-played cell owes its value to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import lapack
+
+from tensorbandits.base.checks import Cell, check_array, check_positive
+from tensorbandits.ledger import Ledger
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
+from tensorbandits.model.residual import Residual
+from tensorbandits.tensor.pairs import Pairs, PairsLayout
+from tensorbandits.tensor.tucker import Floats, Ints
+
+OFFSET_VARIANCE = 1.0
+_PAIRS = 0.7  # prior size of interactions beside main effects
+_LEAST = 1e-4  # of the values' scale: a scale
+_STEPS = 2  # of each scale, a sweep
+_GRAIN = 2.0**-24  # to which precisions are rounded, so that sums of them are exact and can be changed for ever
+_MAINS, _PAIRWISE = 0, 1  # groups of scales
+
+
+class Blocks:
+    """Where the numbers that are drawn together stand: offset, main effects of complete modes, and all cores."""
+
+    def __init__(self, layout: PairsLayout) -> None:
+        d = len(layout.shape)
+        self.mains: Ints = np.full(d, -1, dtype=np.int64)
+        end, blocks = 1, []
+        for j in range(d):
+            if layout.complete[j]:
+                self.mains[j] = end
+                blocks.append((end, end + layout.columns[j], j))
+                end += layout.columns[j]
+        self.cores = end
+        for number, (j, k) in enumerate(layout.pairs):
+            size = layout.columns[j] * layout.columns[k]
+            blocks.append((end, end + size, d + number))
+            end += size
+        self.size = end
+        found = [block for block in blocks if block[1] > block[0]]
+        self.blocks: Ints = np.array(found, dtype=np.int64).reshape(-1, 3)
+        self.groups: Ints = np.array([_MAINS] * d + [_PAIRWISE] * len(layout.pairs), dtype=np.int64)
+        self.counts: Ints = np.array(
+            [layout.columns[j] if layout.complete[j] else layout.shape[j] for j in range(d)]
+            + [layout.columns[j] * layout.columns[k] for j, k in layout.pairs],
+            dtype=np.int64,
+        )
+
+
+class PairsChain:
+    """The state of the sampler of a tensor of pairs: one draw of it, of the scales, and of the likelihood's parameters.
+
+    ``scales`` has one for the main effects of each mode, then one for the core of each pair; ``hypers`` the deviations
+    of both kinds.
+    """
+
+    def __init__(
+        self, model: Pairs, scales: Floats, hypers: Floats, likelihood: Likelihood, residual: Residual | None = None
+    ) -> None:
+        self.model, self.scales, self.hypers = model, scales, hypers
+        self.likelihood, self.residual = likelihood, residual
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        layout = self.model.layout
+        self._blocks = Blocks(layout)
+        self._open = [j for j, whole in enumerate(layout.complete) if not whole]
+        self._A = np.zeros((self._blocks.size, self._blocks.size))
+        self._counted: Floats = np.zeros(0)  # the precisions that A knows of
+
+    @classmethod
+    def from_prior(
+        cls,
+        shape: Cell,
+        rank: Cell,
+        units: Units,
+        rng: np.random.Generator,
+        *,
+        likelihood: Likelihood | None = None,
+        residual: bool = False,
+    ) -> Self:
+        """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian."""
+        layout = PairsLayout(shape, rank)
+        hypers = _limits(units, len(shape))[1:] * np.abs(rng.standard_normal(2))
+        groups = Blocks(layout).groups
+        scales = np.maximum(hypers[groups] * np.abs(rng.standard_normal(len(groups))), _LEAST * units.scale)
+        offset = units.centre + units.scale * math.sqrt(OFFSET_VARIANCE) * rng.standard_normal()
+        likelihood = (likelihood or Gaussian(1.0, learned=True)).drawn(units, rng)
+        likelihood.grow(shape, rng)
+        tensor = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), float(offset))
+        chain = cls(tensor, scales, hypers, likelihood, Residual.start(units) if residual else None)
+        chain._fill(rng.standard_normal(layout.size))
+        return chain
+
+    def _fill(self, noise: Floats) -> None:
+        """Draw effects, rows and cores from the prior, given the scales and standard normal numbers."""
+        layout, blocks = self.model.layout, self._blocks
+        beta = np.zeros(blocks.size)
+        for start, end, which in blocks.blocks.tolist():
+            beta[start:end] = self.scales[which] * noise[start:end]
+        self._put(beta, keep_offset=True)
+        used = blocks.size
+        for j in self._open:
+            p, q = layout.shape[j], layout.columns[j]
+            own = noise[used : used + p * (1 + q)].reshape(p, 1 + q)
+            used += p * (1 + q)
+            self.model.effects_of(j)[:] = self.scales[j] * own[:, 0]
+            self.model.codes[layout.codes[j] : layout.codes[j + 1]] = own[:, 1:].ravel()
+
+    @property
+    def structure(self) -> str:
+        """Its name: without any interaction it is main effects alone."""
+        return "pairs" if self.model.layout.paired else "additive"
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of a single reward about its mean."""
+        return self.likelihood.variance
+
+    @property
+    def finite(self) -> bool:
+        """Whether floats hold what was drawn last."""
+        model = self.model
+        return math.isfinite(float(model.cores.sum() + model.effects.sum() + model.codes.sum()) + model.offset)
+
+    @property
+    def joint(self) -> bool:
+        """Whether all numbers but scales are drawn together, so that the chain cannot be stuck."""
+        return not self._open
+
+    @property
+    def entries(self) -> int:
+        """How many numbers all rows have."""
+        return len(self.model.codes)
+
+    def calm(self, units: Units) -> Self:
+        """Start from nothing upward: a chain of clicks or counts far out in the prior's tail comes down too slowly."""
+        self.model.effects[:] = 0.0
+        self.model.cores[:] = 0.0
+        self.model.offset = units.centre
+        self.hypers[:] = 0.5 * _limits(units, len(self.model.shape))[1:]
+        self.scales[:] = self.hypers[self._blocks.groups]
+        return self
+
+    def sweep(
+        self,
+        ledger: Ledger,
+        units: Units,
+        rng: np.random.Generator,
+        *,
+        sweeps: int,
+        keep: int = 0,
+        weight: float = 1.0,
+    ) -> Floats:
+        """Redraw, ``sweeps`` times, the rows that are learned, all else together, the scales, and the noise variance.
+
+        Rewards count ``weight`` times. Returns the model's numbers after each of ``keep`` equal shares of the sweeps.
+        """
+        kept = np.empty((keep, self.model.layout.size))
+        for done in range(1, sweeps + 1):
+            self._sweep(ledger, units, rng, weight)
+            if done * keep % sweeps < keep:
+                kept[done * keep // sweeps - 1] = self.model.line()
+        return kept
+
+    def _sweep(self, ledger: Ledger, units: Units, rng: np.random.Generator, weight: float) -> None:
+        model, likelihood, residual = self.model, self.likelihood, self.residual
+        if residual is not None:
+            residual.align(len(ledger))
+        # Rewards that are all alike are weighed as a whole, so that the equations change only where there are new ones.
+        alike = not likelihood.augmented and residual is None
+        values = self.values(ledger) if likelihood.augmented else np.zeros(0)
+        seen = likelihood.observe(ledger, units, values, rng, weight=1.0 if alike else weight)
+        times = weight if alike else 1.0
+        fitted_to = seen
+        if residual is not None:
+            residual.redraw_variance(seen, model.at(ledger.cells), units, likelihood.variance, rng)
+            fitted_to = residual.soften(seen, likelihood.variance)
+        self._redraw(fitted_to, units, times / likelihood.variance, rng)
+        if residual is not None:
+            likelihood.variance = residual.redraw(seen, model.at(ledger.cells), units, likelihood, rng)
+        elif likelihood.learned:
+            at = model.at(ledger.cells) - seen.centre
+            errors = seen.squares + float((at * (seen.precision * at - 2.0 * _centred(seen, seen.precision))).sum())
+            rate = NOISE_RATE * units.scale**2 + times * max(errors, 0.0) / 2.0
+            likelihood.variance = float(rate / rng.standard_gamma(NOISE_SHAPE + times * seen.rounds / 2.0))
+
+    def _redraw(self, seen: Observations, units: Units, tau: float, rng: np.random.Generator) -> None:
+        """Redraw rows, all else together, and scales, given observations whose precision is in units of ``tau``."""
+        from tensorbandits.model import _pairs_kernels as kernels
+
+        model, blocks, layout = self.model, self._blocks, self.model.layout
+        plan = layout.plan, layout.slots, layout.pair
+        cells, N = seen.cells, np.round(seen.precision / _GRAIN) * _GRAIN
+        Y = _centred(seen, N)
+        for j in self._open:
+            kernels.redraw_rows(
+                *(j, cells, N, Y, tau, *plan, model.effects, model.codes, model.cores, model.offset - seen.centre),
+                *(self.scales[j] ** -2.0, rng.standard_normal((layout.shape[j], 1 + layout.columns[j]))),
+            )
+        if self._open:  # the features have changed with the rows
+            self._A[:] = 0.0
+            change = N
+            heads = layout.heads
+            Y = Y - N * sum(model.effects[heads[j] + cells[:, j]] for j in self._open)
+        else:
+            change = N.copy()
+            change[: len(self._counted)] -= self._counted[: len(N)]
+        kernels.add_precisions(cells, change, *plan, model.codes, blocks.mains, blocks.cores, self._A)
+        self._counted = N
+        b = np.zeros(blocks.size)
+        kernels.add_targets(cells, Y, *plan, model.codes, blocks.mains, blocks.cores, b)
+        prior = np.empty(blocks.size)
+        prior[0] = 1.0 / (OFFSET_VARIANCE * units.scale**2)
+        for start, end, which in blocks.blocks.tolist():
+            prior[start:end] = self.scales[which] ** -2.0
+        beta = _draw(tau * self._A, prior, tau * b, rng.standard_normal(blocks.size))
+        self._redraw_scales(b, tau, beta, units, rng)
+        self._put(beta, centre=seen.centre)
+
+    def _redraw_scales(self, b: Floats, tau: float, beta: Floats, units: Units, rng: np.random.Generator) -> None:
+        """Redraw scales with their blocks of ``beta``, in place, then given them, then what they have in common."""
+        from tensorbandits.model import _pairs_kernels as kernels
+
+        blocks, limits = self._blocks, _limits(units, len(self.model.shape))
+        kernels.stretch_blocks(
+            *(self._A, b, tau, beta, blocks.blocks, self.scales, self.hypers[blocks.groups]),
+            rng.standard_normal(len(blocks.blocks)),
+        )
+        squares = np.zeros(len(self.scales))
+        for start, end, which in blocks.blocks.tolist():
+            squares[which] = float(beta[start:end] @ beta[start:end])
+        for j in self._open:
+            effects = self.model.effects_of(j)
+            squares[j] = float(effects @ effects)
+        lines = len(self.scales) + len(self.hypers)
+        kernels.step_scales(
+            *(blocks.counts, squares, blocks.groups, self.scales, self.hypers, limits),
+            *(rng.standard_normal((lines, _STEPS)), rng.standard_exponential((lines, _STEPS))),
+        )
+
+    def _put(self, beta: Floats, centre: float = 0.0, *, keep_offset: bool = False) -> None:
+        """Take over what was drawn together; its offset counts from the centre."""
+        model, layout, blocks = self.model, self.model.layout, self._blocks
+        if not keep_offset:
+            model.offset = centre + float(beta[0])
+        model.cores[:] = beta[blocks.cores :]
+        for j, start in enumerate(blocks.mains.tolist()):
+            if start >= 0 and layout.columns[j]:
+                some = beta[start : start + layout.columns[j]]
+                model.effects_of(j)[:] = some if layout.shape[j] > 2 else (-some[0], some[0])
+
+    def values(self, ledger: Ledger) -> Floats:
+        """Return the draw's values at the ledger's cells, shape (n,)."""
+        values = self.model.at(ledger.cells)
+        return values if self.residual is None else values + self.residual.align(len(ledger))
+
+    def log_likelihood(self, ledger: Ledger) -> float:
+        """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""
+        return self.likelihood.log_density(ledger, self.values(ledger))
+
+    def own_shares(self, seen: Observations) -> list[Floats]:
+        """Return for each mode how much the levels' own rewards decide of their numbers, (p_j,).
+
+        Those of a complete mode are its effect and its lines of the cores; else its effect and its row.
+        """
+        model, weights = self.model, seen.precision / self.likelihood.variance
+        shape, cells = model.shape, seen.cells
+        d, shares = len(shape), []
+        number = {pair: d + n for n, pair in enumerate(model.layout.pairs)}
+        for mode, size in enumerate(shape):
+            rows = {k: model.rows(k)[cells[:, k]] for k in range(d) if k != mode and model.layout.paired}
+            if model.layout.complete[mode]:
+                slopes = [np.ones((len(cells), 1)), *rows.values()]
+                scales = [self.scales[number[min(mode, k), max(mode, k)]] for k in rows]
+                prior = np.repeat([self.scales[mode], *scales], [1, *(row.shape[1] for row in rows.values())]) ** -2.0
+            else:
+                width = model.layout.columns[mode]
+                both = sum((rows[k] @ model.core(k, mode) for k in rows), np.zeros((len(cells), width)))
+                slopes, prior = [np.ones((len(cells), 1)), both], np.r_[self.scales[mode] ** -2.0, np.ones(width)]
+            X = np.hstack(slopes)
+            own = np.zeros((size, X.shape[1], X.shape[1]))
+            np.add.at(own, cells[:, mode], weights[:, None, None] * X[:, :, None] * X[:, None, :])
+            known = np.linalg.solve(np.diag(prior) + own, own)
+            shares.append(np.trace(known, axis1=1, axis2=2) / X.shape[1])
+        return shares
+
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
+        """Give the modes more levels, whose effects, rows and cores are drawn from the prior; complete ones stay so."""
+        before, layout = self.model, PairsLayout(shape, rank)
+        wide = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), before.offset)
+        self.likelihood.grow(shape, rng)
+        fresh = PairsChain(wide, self.scales, self.hypers, self.likelihood, self.residual)
+        fresh._fill(rng.standard_normal(layout.size))
+        for j, size in enumerate(before.shape):
+            wide.effects_of(j)[:size] = before.effects_of(j)
+            if not layout.complete[j]:
+                wide.codes[layout.codes[j] :][: before.rows(j).size] = before.rows(j).ravel()
+        # A complete mode has a line of the cores for each level; those of the levels before are what their rows made.
+        lines = [
+            before.rows(j)
+            if layout.complete[j] and layout.shape[j] > before.shape[j]
+            else np.eye(before.rows(j).shape[1])
+            for j in range(len(shape))
+        ]
+        for j, k in layout.pairs:
+            known = lines[j] @ before.core(j, k) @ lines[k].T
+            wide.core(j, k)[: known.shape[0], : known.shape[1]] = known
+        self.model = wide
+        self._lay_out()
+
+    def state(self) -> dict[str, Any]:
+        """Return the draw as plain arrays and numbers."""
+        return self.model.state() | {
+            "structure": self.structure,
+            "scales": self.scales.copy(),
+            "hypers": self.hypers.copy(),
+            "likelihood": self.likelihood.state(),
+            "residual": self.residual.state() if self.residual else {},
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
+        """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
+        model = Pairs.from_state(state, shape, rank)
+        scales = check_array(state["scales"], "the chain's scales", (len(shape) + len(model.layout.pairs),))
+        hypers = check_array(state["hypers"], "the deviations of the chain's scales", (2,))
+        for scale in (*scales.tolist(), *hypers.tolist()):
+            check_positive(scale, "a scale of the chain")
+        residual = Residual.from_state(state["residual"]) if state["residual"] else None
+        return cls(model, scales.copy(), hypers.copy(), likelihood.restored(state["likelihood"]), residual)
+
+
+def _limits(units: Units, modes: int) -> Floats:
+    """Return the least scale, and the prior's deviations of what the scales of main effects and of pairs share."""
+    return units.scale * np.array([_LEAST, 1.0, _PAIRS / math.sqrt(max(modes - 1, 1))])
+
+
+def _centred(seen: Observations, precision: Floats) -> Floats:
+    """Return the targets about the centre, times precisions, (n,)."""
+    return np.asarray(seen.target - seen.centre * precision)
+
+
+def _draw(A: Floats, prior: Floats, b: Floats, noise: Floats) -> Floats:
+    """Return a draw of precision ``A`` (lower triangle, lost) plus ``prior``, and of mean its inverse times ``b``."""
+    A[np.diag_indices_from(A)] += prior
+    U, failed = lapack.dpotrf(A.T, lower=0, overwrite_a=0)  # its transpose is the factor of the lower triangle
+    if failed:  # rounding drowns the prior
+        from tensorbandits.model._sweep_kernels import draw
+
+        draw(A, b, noise, np.empty((len(b) + 4, len(b))))
+        return b
+    half, _ = lapack.dtrtrs(U, b, lower=0, trans=1)
+    drawn, _ = lapack.dtrtrs(U, half + noise, lower=0, trans=0)
+    return np.asarray(drawn)
