@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
-from tensorbandits.base.checks import Cell, Rank, check_array, check_count, resolve_rank
+from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.gibbs import Chain, Structure
 from tensorbandits.model.likelihood import Likelihood, Units
@@ -24,7 +24,7 @@ from tensorbandits.model.rewards import Reward
 from tensorbandits.model.sweep import Model
 from tensorbandits.model.tempering import RUNGS, Ladder
 from tensorbandits.policies.approximate import check_core
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.policies.recent import Recent, model_of
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
@@ -32,7 +32,6 @@ _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
 _PLENTY_RARE = 50.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
-RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
@@ -136,10 +135,11 @@ class Sampler:
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
         self.ladder_due = float(self.numbers)  # rewards at which it steps; fewer settle nothing
-        self.recent: Floats = np.zeros((0, 0))  # rows, core and offset of one draw in each line
-        self.draws = 0  # kept so far
+        self.recent = Recent()
+        self.warm = Recent()  # of the posterior itself, where what is played is colder
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
+        self.warm_credit = 0.0  # and those of the posterior's chain
 
     def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> Chain:
         """Return a chain drawn from the prior; if it will sweep, from its middle where it could not come back."""
@@ -169,7 +169,13 @@ class Sampler:
 
     def forget(self) -> None:
         """Forget the recent draws."""
-        self.draws = 0
+        self.recent.forget()
+        self.warm.forget()
+
+    @property
+    def draws(self) -> int:
+        """How many draws were kept since the recent ones were forgotten last."""
+        return self.recent.draws
 
     def sweep(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Redraw all of the chain, some times."""
@@ -177,7 +183,7 @@ class Sampler:
         self.chain.sweep(ledger, units, rng, sweeps=sweeps, weight=weight)
         if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
             self.chain = self.start(units, rng).calm(units)
-        self._keep()
+        self.recent.keep(self.chain.model)
 
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
@@ -203,22 +209,17 @@ class Sampler:
     def model(self, ledger: Ledger) -> Model:
         """Return the model of the last draw."""
         assert self.chain is not None
-        residual = self.chain.residual
-        return self.chain.model if residual is None else residual.model(self.chain.model, ledger)
+        return model_of(self.chain, ledger)
 
     def recalled(self, ledger: Ledger) -> list[Model]:
         """Return all models that :meth:`recall` may return, each as likely as another."""
         assert self.chain is not None
-        if self.chain.residual is not None:
-            return [self.model(ledger)]
-        return [self.chain.model.with_numbers(line.copy()) for line in self.recent[: min(self.draws, RECENT)]]
+        return self.recent.models(self.chain, ledger)
 
     def recall(self, ledger: Ledger, rng: np.random.Generator) -> Model:
         """Return the model of one of the recent draws."""
         assert self.chain is not None
-        if self.chain.residual is not None:
-            return self.model(ledger)
-        return self.chain.model.with_numbers(self.recent[rng.integers(min(self.draws, RECENT))].copy())
+        return self.recent.one(self.chain, ledger, rng)
 
     def more(
         self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, draws: int, weight: float
@@ -226,33 +227,29 @@ class Sampler:
         """Yield the models of further draws, with so many sweeps before each."""
         assert self.chain is not None
         for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
-            self._next_line(len(line))[:] = line
+            self.recent.keep_line(line)
             yield self.chain.model.with_numbers(line)
 
-    def _keep(self) -> None:
-        """Put the draw among the recent ones."""
-        assert self.chain is not None
-        model = self.chain.model
-        line = self._next_line(len(model.rows) + len(model.core) + 1)
-        line[: len(model.rows)], line[len(model.rows) : -1], line[-1] = model.rows, model.core, model.offset
+    def sweep_warm(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, at: int) -> None:
+        """Redraw the chain of the posterior itself, at a place on the ladder, some times."""
+        chain = self.ladder.chains[at]
+        chain.sweep(ledger, units, rng, sweeps=sweeps)
+        if not chain.finite:
+            chain = self.ladder.chains[at] = self.start(units, rng).calm(units)
+        self.warm.keep(chain.model)
 
-    def _next_line(self, size: int) -> Floats:
-        """Return the line of the oldest of the recent draws, which another one takes."""
-        if not len(self.recent):
-            self.recent = np.zeros((RECENT, size))
-        self.draws += 1
-        return np.asarray(self.recent[(self.draws - 1) % RECENT])
+    def warm_chain(self, ledger: Ledger, weight: float) -> Chain | None:
+        """Return the chain of the posterior itself, if there are draws of it, and what is played is colder."""
+        at = self.ladder.warm(ledger.rounds, weight) if self.warm.draws else None
+        return None if at is None else self.ladder.chains[at]
 
     def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
         """Return the log of the mean density of new rewards over the recent draws, if their noise has a variance.
 
         It is the same variance for all structures: one that fits too closely would think little of the noise.
         """
-        from tensorbandits.model._sweep_kernels import values_of_lines
-
         assert self.chain is not None
-        lines = self.recent[: min(self.draws, RECENT)]
-        values = values_of_lines(lines, self.chain.model.dims, np.array(cell, dtype=np.int64))
+        values = self.recent.values(self.chain.model.dims, np.array(cell, dtype=np.int64))
         scores = self.chain.likelihood.log_scores(values, count, total, variance)
         top = float(scores.max())
         return top + math.log(float(np.exp(scores - top).sum()) / len(scores))
@@ -265,7 +262,7 @@ class Sampler:
             self.chain.grow(shape, rng)
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
         self.ladder.grow(shape, self.numbers, rng)
-        self.recent, self.draws = np.zeros((0, 0)), 0
+        self.recent, self.warm = Recent(), Recent()
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -273,10 +270,13 @@ class Sampler:
             "chain": self.chain.state() if self.chain else {},
             "ladder": self.ladder.state(),
             "ladder_due": self.ladder_due,
-            "recent": self.recent.copy(),
-            "draws": self.draws,
+            "recent": self.recent.lines.copy(),
+            "draws": self.recent.draws,
             "score": self.score,
             "credit": self.credit,
+            "warm": self.warm.lines.copy(),
+            "warm_draws": self.warm.draws,
+            "warm_credit": self.warm_credit,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -285,15 +285,14 @@ class Sampler:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
-        self.ladder_due, self.score, self.credit = (
-            check_array(state[name], f"the sampler's {name}", ()).item() for name in ("ladder_due", "score", "credit")
+        state = {"warm": np.zeros((0, 0)), "warm_draws": 0, "warm_credit": 0.0, **state}  # states did not always have these
+        self.ladder_due, self.score, self.credit, self.warm_credit = (
+            check_array(state[name], f"the sampler's {name}", ()).item()
+            for name in ("ladder_due", "score", "credit", "warm_credit")
         )
-        self.draws = check_count(state["draws"], "the sampler's draws", 0)
         entries = self.numbers + (self.candidate.structure != "tucker") * sum(self.shape)
-        size = (RECENT, entries) if len(state["recent"]) else (0, 0)
-        self.recent = check_array(state["recent"], "the recent draws", size).copy()
-        if self.draws and not len(self.recent):
-            raise ValueError(f"there are no recent draws, of {self.draws}")
+        self.recent.restore(state["recent"], state["draws"], entries)
+        self.warm.restore(state["warm"], state["warm_draws"], entries)
 
     def _chain_of(self, state: Mapping[str, Any]) -> Chain:
         chain = Chain.from_state(state, self.shape, self.candidate.rank, self._likelihood)
