@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
-from tensorbandits.base.checks import Cell, Rank, check_array, check_count, resolve_rank
+from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
 from tensorbandits.model.gibbs import Structure
@@ -25,9 +25,9 @@ from tensorbandits.model.residual import Residual
 from tensorbandits.model.rewards import Reward
 from tensorbandits.model.tempering import RUNGS, Ladder
 from tensorbandits.policies.approximate import check_core
+from tensorbandits.policies.recent import Recent, model_of
 from tensorbandits.tensor.packed import Packed, PackedModel
 from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout
-from tensorbandits.tensor.tucker import Floats
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
@@ -39,7 +39,6 @@ _FEW_MODES = 4  # of more, pairs of modes are among the structures, and a Tucker
 _TUCKER_ODDS = -4.0  # nats, beside main effects and pairs
 _PAIRS_CORE = 400  # numbers that a sampler of pairs draws together, in about a millisecond
 _PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
-RECENT = 16  # draws over which a prediction is averaged
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
@@ -203,10 +202,11 @@ class Sampler:
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
         self.ladder_due = float(self.numbers)  # rewards at which it steps; fewer settle nothing
-        self.recent: Floats = np.zeros((0, 0))  # rows, core and offset of one draw in each line
-        self.draws = 0  # kept so far
+        self.recent = Recent()
+        self.warm = Recent()  # of the posterior itself, where what is played is colder
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
+        self.warm_credit = 0.0  # and those of the posterior's chain
 
     def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> AnyChain:
         """Return a chain drawn from the prior; if it will sweep, from its middle where it could not come back."""
@@ -235,7 +235,13 @@ class Sampler:
 
     def forget(self) -> None:
         """Forget the recent draws."""
-        self.draws = 0
+        self.recent.forget()
+        self.warm.forget()
+
+    @property
+    def draws(self) -> int:
+        """How many draws were kept since the recent ones were forgotten last."""
+        return self.recent.draws
 
     def sweep(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Redraw all of the chain, some times."""
@@ -243,13 +249,15 @@ class Sampler:
         self.chain.sweep(ledger, units, rng, sweeps=sweeps, weight=weight)
         if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
             self.chain = self.start(units, rng).calm(units)
-        self._keep()
+        self.recent.keep(self.chain.model)
 
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
         received = ledger.received
         assert self.chain is not None
-        if received >= self.ladder_due and not self.chain.joint:
+        if self.chain.joint:
+            self.ladder.guard_only(units, rng)
+        elif received >= self.ladder_due:
             for _ in range(min(sweeps, 4 * RUNGS)):
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
@@ -269,22 +277,17 @@ class Sampler:
     def model(self, ledger: Ledger) -> Packed:
         """Return the model of the last draw."""
         assert self.chain is not None
-        residual = self.chain.residual
-        return self.chain.model if residual is None else residual.model(self.chain.model, ledger)
+        return model_of(self.chain, ledger)
 
     def recalled(self, ledger: Ledger) -> list[Packed]:
         """Return all models that :meth:`recall` may return, each as likely as another."""
         assert self.chain is not None
-        if self.chain.residual is not None:
-            return [self.model(ledger)]
-        return [self.chain.model.with_numbers(line.copy()) for line in self.recent[: min(self.draws, RECENT)]]
+        return self.recent.models(self.chain, ledger)
 
     def recall(self, ledger: Ledger, rng: np.random.Generator) -> Packed:
         """Return the model of one of the recent draws."""
         assert self.chain is not None
-        if self.chain.residual is not None:
-            return self.model(ledger)
-        return self.chain.model.with_numbers(self.recent[rng.integers(min(self.draws, RECENT))].copy())
+        return self.recent.one(self.chain, ledger, rng)
 
     def more(
         self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, draws: int, weight: float
@@ -292,21 +295,21 @@ class Sampler:
         """Yield the models of further draws, with so many sweeps before each."""
         assert self.chain is not None
         for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
-            self._next_line(len(line))[:] = line
+            self.recent.keep_line(line)
             yield self.chain.model.with_numbers(line)
 
-    def _keep(self) -> None:
-        """Put the draw among the recent ones."""
-        assert self.chain is not None
-        line = self.chain.model.line()
-        self._next_line(len(line))[:] = line
+    def sweep_warm(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, at: int) -> None:
+        """Redraw the chain of the posterior itself, at a place on the ladder, some times."""
+        chain = self.ladder.chains[at]
+        chain.sweep(ledger, units, rng, sweeps=sweeps)
+        if not chain.finite:
+            chain = self.ladder.chains[at] = self.start(units, rng).calm(units)
+        self.warm.keep(chain.model)
 
-    def _next_line(self, size: int) -> Floats:
-        """Return the line of the oldest of the recent draws, which another one takes."""
-        if not len(self.recent):
-            self.recent = np.zeros((RECENT, size))
-        self.draws += 1
-        return np.asarray(self.recent[(self.draws - 1) % RECENT])
+    def warm_chain(self, ledger: Ledger, weight: float) -> AnyChain | None:
+        """Return the chain of the posterior itself, if there are draws of it, and what is played is colder."""
+        at = self.ladder.warm(ledger.rounds, weight) if self.warm.draws else None
+        return None if at is None else self.ladder.chains[at]
 
     def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
         """Return the log of the mean density of new rewards over the recent draws, if their noise has a variance.
@@ -314,8 +317,7 @@ class Sampler:
         It is the same variance for all structures: one that fits too closely would think little of the noise.
         """
         assert self.chain is not None
-        lines = self.recent[: min(self.draws, RECENT)]
-        values = self.chain.model.at_of_lines(lines, cell)
+        values = self.recent.values(self.chain.model, cell)
         scores = self.chain.likelihood.log_scores(values, count, total, variance)
         top = float(scores.max())
         return top + math.log(float(np.exp(scores - top).sum()) / len(scores))
@@ -328,7 +330,7 @@ class Sampler:
             self.chain.grow(shape, candidate.rank, rng)
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
         self.ladder.grow(shape, candidate.rank, self.numbers, rng)
-        self.recent, self.draws = np.zeros((0, 0)), 0
+        self.recent, self.warm = Recent(), Recent()
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -336,10 +338,13 @@ class Sampler:
             "chain": self.chain.state() if self.chain else {},
             "ladder": self.ladder.state(),
             "ladder_due": self.ladder_due,
-            "recent": self.recent.copy(),
-            "draws": self.draws,
+            "recent": self.recent.lines.copy(),
+            "draws": self.recent.draws,
             "score": self.score,
             "credit": self.credit,
+            "warm": self.warm.lines.copy(),
+            "warm_draws": self.warm.draws,
+            "warm_credit": self.warm_credit,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -348,14 +353,19 @@ class Sampler:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
-        self.ladder_due, self.score, self.credit = (
-            check_array(state[name], f"the sampler's {name}", ()).item() for name in ("ladder_due", "score", "credit")
+        state = {
+            "warm": np.zeros((0, 0)),
+            "warm_draws": 0,
+            "warm_credit": 0.0,
+            **state,
+        }  # states did not always have these
+        self.ladder_due, self.score, self.credit, self.warm_credit = (
+            check_array(state[name], f"the sampler's {name}", ()).item()
+            for name in ("ladder_due", "score", "credit", "warm_credit")
         )
-        self.draws = check_count(state["draws"], "the sampler's draws", 0)
-        size = (RECENT, len(self.chain.model.line())) if len(state["recent"]) and self.chain else (0, 0)
-        self.recent = check_array(state["recent"], "the recent draws", size).copy()
-        if self.draws and not len(self.recent):
-            raise ValueError(f"there are no recent draws, of {self.draws}")
+        entries = len(self.chain.model.line()) if self.chain else 0
+        self.recent.restore(state["recent"], state["draws"], entries)
+        self.warm.restore(state["warm"], state["warm_draws"], entries)
 
     def _chain_of(self, state: Mapping[str, Any]) -> AnyChain:
         structure, rank = self.candidate.structure, self.candidate.rank

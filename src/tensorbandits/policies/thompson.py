@@ -20,12 +20,15 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.chains import AnyChain
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.structures import RECENT, Candidate, Sampler, candidates, check_structure, refused
+from tensorbandits.policies.guard import EFFORT, Guard
+from tensorbandits.policies.recent import RECENT, model_of
+from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -83,6 +86,7 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
+        self.guard = Guard()  # of play that is colder than the posterior
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
@@ -169,9 +173,11 @@ class GibbsOracle:
         due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
+        warm = self._warm(playing, ledger)
+        guards = playing.warm.one(warm, ledger, rng) if warm and rng.random() < self.guard.share else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
-            return playing.recall(ledger, rng)
+            return guards or playing.recall(ledger, rng)
         units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
         for sampler in self.samplers:
             self._prepare(sampler, ledger, units, rng)
@@ -183,8 +189,9 @@ class GibbsOracle:
                 sampler.credit -= wanted
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
         self._climb(playing, ledger, units, rng, due)
+        self._watch(playing, ledger, units, rng, due)
         self.seen, self.log_faded, self.corrected = ledger.received, ledger.log_faded, 0.0
-        return playing.model(ledger)
+        return guards or playing.model(ledger)
 
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Packed]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
@@ -201,6 +208,10 @@ class GibbsOracle:
                 model, few = sampler.model(ledger), math.ceil(draws / _TRY) + _DRAWS
                 yield from ((chance / _TRY / few, Trying(model, oracle._hardly_tried(ledger, rng))) for _ in range(few))
                 chance *= 1.0 - 1.0 / _TRY
+            if warm := oracle._warm(sampler, ledger):
+                guards, share = sampler.warm.models(warm, ledger), oracle.guard.share
+                yield from ((chance * share / len(guards), model) for model in guards)
+                chance *= 1.0 - share
             if oracle._knows(sampler, due):
                 swept = min(1.0 / due.share, 1.0) if sampler.deviates else 0.0
                 recalled = sampler.recalled(ledger)
@@ -266,6 +277,23 @@ class GibbsOracle:
         if ledger.received > self.seen:
             sampler.climb(ledger, units, rng, min(due.steps, self.max_sweeps), self._weight(sampler, ledger))
 
+    def _warm(self, sampler: Sampler, ledger: Ledger) -> AnyChain | None:
+        """Return the chain of the posterior itself, if the guard may decide by one of its draws."""
+        return sampler.warm_chain(ledger, self._weight(sampler, ledger)) if self.guard.share else None
+
+    def _watch(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
+        """Let the chain of the posterior itself sweep now and then, and have its draw judge what is played."""
+        at = sampler.ladder.warm(ledger.rounds, self._weight(sampler, ledger))
+        if at is None:
+            return
+        sampler.warm_credit += self._per_reward(sampler) * due.steps * max(EFFORT, self.guard.share / 2.0)
+        sweeps = min(math.floor(sampler.warm_credit), self.max_sweeps)
+        if sweeps:
+            sampler.warm_credit -= math.floor(sampler.warm_credit)
+            sampler.sweep_warm(ledger, units, rng, sweeps, at)
+            warm = model_of(sampler.ladder.chains[at], ledger)
+            self.guard.look(sampler.model(ledger), warm, ledger, self.likelihood, rng)
+
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
         return ledger.rounds / (self.worth * math.prod(ledger.shape))
@@ -308,6 +336,14 @@ class GibbsOracle:
         if len(self.samplers) > 1 or not self.seen or sampler.chain is None or sampler.chain.residual is not None:
             yield from (self.advance(ledger, rng) for _ in range(count))
             return
+        warm = self._warm(sampler, ledger)
+        guards = rng.random(count) < self.guard.share if warm else np.zeros(count, dtype=bool)
+        cold = self._more(sampler, ledger, rng, count - int(guards.sum()))
+        for guarding in guards:
+            yield sampler.warm.one(warm, ledger, rng) if warm and guarding else next(cold)
+
+    def _more(self, sampler: Sampler, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
+        """Yield further draws of a chain that play as cold as ever."""
         units = self.likelihood.units(ledger)
         per_draw = min(self._per_reward(sampler), self.max_sweeps)
         at_once = max(1, _AT_ONCE // sampler.numbers)
@@ -348,7 +384,7 @@ class GibbsOracle:
         ]
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing = 0.0, 0
-            self.samplers = self._start(shape, candidates)
+            self.samplers, self.guard = self._start(shape, candidates), Guard(self.guard.context)
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
@@ -359,7 +395,7 @@ class GibbsOracle:
         samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
         names = ("seen", "log_faded", "corrected", "playing", "worth")
         numbers = {name: getattr(self, name) for name in names}
-        return numbers | {"samplers": samplers}
+        return numbers | {"samplers": samplers, "guard": self.guard.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
@@ -373,6 +409,8 @@ class GibbsOracle:
             raise ValueError(f"there are {len(state['samplers'])} samplers; the policy has {len(self.samplers)}")
         for k, sampler in enumerate(self.samplers):
             sampler.restore(state["samplers"][str(k)])
+        if "guard" in state:  # states did not always have it
+            self.guard.restore(state["guard"])
 
 
 class TensorThompsonSampling(ModelSampling):
@@ -463,6 +501,7 @@ class TensorThompsonSampling(ModelSampling):
             max_sweeps=self.max_sweeps,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
+        self.oracle.guard.context = self.context
 
     @classmethod
     def _upgraded(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,131 @@
+"""The warm guard of cold play: what the posterior doubts is tried, in proportion, however sure cold play is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorbandits as tb
+from tensorbandits.policies.guard import Guard
+from tests.policies.test_law import _UNLIKELY, p_value, played, thompson
+
+KNOWN, DOUBTED = (0, 0), (0, 1)  # cells of :func:`locked`
+
+
+def locked(exploration: float, seed: int = 0) -> Any:
+    """Thompson sampling that knows one cell well, and has seen another, which may be better, four times."""
+    policy = tb.TensorThompsonSampling((2, 2), 1, noise=1.0, exploration=exploration, residual=False, seed=seed)
+    for cell, count, mean in ((KNOWN, 6000, 1.0), (DOUBTED, 4, 0.5), ((1, 0), 2000, 0.0), ((1, 1), 2000, 0.0)):
+        policy.tell_many([cell] * count, [mean - 1.0, mean + 1.0] * (count // 2))
+    return policy
+
+
+def share_of(policy: Any, cell: tuple[int, ...], decisions: int) -> float:
+    """The share of decisions that are for a cell, while the known one is told at its mean, so that chains sweep."""
+    seen = 0
+    for _ in range(decisions):
+        seen += policy.ask() == cell
+        policy.tell_many([KNOWN] * 10, [0.0, 2.0] * 5)
+    return seen / decisions
+
+
+def hold(policy: Any, share: float) -> None:
+    """Have the guard make a share of the decisions, whatever it sees."""
+    policy.oracle.guard.share, policy.oracle.guard.look = share, lambda *_: None
+
+
+def test_what_the_posterior_doubts_is_tried_in_proportion_to_what_it_believes():
+    believed = share_of(locked(1.0), DOUBTED, 2000)
+    assert 0.1 < believed < 0.4
+    policy = locked(0.05)
+    share_of(policy, DOUBTED, 100)  # so that there are draws of the posterior
+    hold(policy, 0.0)
+    assert share_of(policy, DOUBTED, 1000) < 0.1 * believed
+    hold(policy, 0.5)
+    assert share_of(policy, DOUBTED, 2000) == pytest.approx(0.5 * believed, rel=0.25)
+
+
+def test_a_cell_that_is_doubted_keeps_the_guard_awake_until_it_was_tried():
+    policy = locked(0.05)
+    share_of(policy, DOUBTED, 300)
+    doubted = policy.oracle.guard
+    assert doubted.cold > 0.0 and doubted.share > 0.04
+    before = doubted.share
+    policy.tell_many([DOUBTED] * 4000, [-0.5, 1.5] * 2000)
+    share_of(policy, DOUBTED, 600)
+    assert policy.oracle.guard.doubt < 0.01
+    assert policy.oracle.guard.share < before
+
+
+@pytest.mark.parametrize("rewards", [300, 6000])
+@pytest.mark.parametrize("clicks", [False, True], ids=["normal", "clicks"])
+@pytest.mark.parametrize("rank", ["auto", 2])
+@pytest.mark.parametrize("residual", [True, False])
+def test_the_law_has_the_decisions_of_the_guard(rank, clicks, rewards, residual):
+    policy = thompson((3, 4, 3), rewards, clicks=clicks, rank=rank, residual=residual, exploration=0.1)
+    policy.oracle.guard.share = 0.6
+    if rewards > 300:
+        policy.ask()
+    seen, said = played(policy, (), None), policy.shares()
+    assert sum(said.values()) == pytest.approx(1.0)
+    assert p_value(said, seen, 300) > _UNLIKELY
+
+
+def test_many_decisions_at_once_have_the_guard_too():
+    policy = locked(0.05)
+    share_of(policy, DOUBTED, 200)
+    hold(policy, 0.5)
+    said = policy.shares()[DOUBTED]
+    assert said > 0.03
+    assert np.mean([cell == DOUBTED for cell in policy.ask_many(4000)]) == pytest.approx(said, rel=0.25)
+
+
+@pytest.mark.parametrize("exploration", [1.0, 2.0])
+def test_the_posterior_itself_needs_no_guard(exploration):
+    policy = locked(exploration)
+    share_of(policy, DOUBTED, 50)
+    assert policy.oracle.guard.state() == Guard().state()
+    assert not policy.oracle.samplers[0].warm.draws
+
+
+def test_a_policy_that_was_saved_goes_on_with_its_guard():
+    policy = thompson((3, 4, 3), 3000, rank="auto", clicks=True, context=(0,))
+    assert policy.oracle.guard.share > 0.0 and policy.oracle.guard.looks > 1
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    for _ in range(300):
+        cell = policy.ask((1,))
+        assert again.ask((1,)) == cell
+        for one in (policy, again):
+            one.tell(cell, float(cell[1] == 2))
+    assert again.oracle.guard.state() == policy.oracle.guard.state()
+
+
+def test_a_state_from_before_there_was_a_guard_is_read():
+    policy = thompson((3, 4, 3), 3000, rank=2)
+    state = copy.deepcopy(policy.oracle.state())
+    del state["guard"]
+    for sampler in state["samplers"].values():
+        for name in ("warm", "warm_draws", "warm_credit"):
+            del sampler[name]
+    again = tb.TensorThompsonSampling((3, 4, 3), 2, seed=0)
+    again.oracle.restore(state)
+    assert again.oracle.guard.share == 0.0 and not again.oracle.samplers[0].warm.draws
+
+
+@pytest.mark.parametrize(("name", "value"), [("share", 1.5), ("share", -0.1), ("looks", -1), ("cold", np.nan)])
+def test_a_damaged_guard_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"the guard's {name}"):
+        Guard().restore(Guard().state() | {name: value})
+
+
+def test_levels_and_fading_leave_the_guard_at_work():
+    policy = thompson((3, 4, 3), 3000, rank=2, clicks=True)
+    policy.grow(1, 1)
+    policy.fade(0.9)
+    for _ in range(400):
+        policy.tell(policy.ask(), 0.0)
+    assert policy.oracle.samplers[0].warm.draws > 0
+    assert 0.0 < policy.oracle.guard.share < 0.5
