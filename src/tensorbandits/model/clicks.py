@@ -96,6 +96,12 @@ class Clicks(Likelihood):
         seen, clicks = logit(_shrunk_rates(ledger)), ledger.totals
         return within_reach(seen, values, perturbation, clicks, ledger.counts - clicks)
 
+    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return by how many clicks there are more than the values say, and its variances."""
+        rates = expit(values)
+        information = ledger.counts * rates * (1.0 - rates)
+        return ledger.totals - ledger.counts * rates, information, 2.0 * information**2 + information
+
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""
         return float((ledger.totals * values - ledger.counts * np.logaddexp(0.0, values)).sum())

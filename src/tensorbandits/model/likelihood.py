@@ -199,6 +199,13 @@ class Likelihood(ABC):
         return perturbation, np.zeros_like(perturbation)
 
     @abstractmethod
+    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the derivative of the log-likelihood in the value of each cell, at these values, all (n,).
+
+        With it come its variance if they are the true ones, and the variance of its square.
+        """
+
+    @abstractmethod
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
 
@@ -252,6 +259,16 @@ class Gaussian(Likelihood):
     def worth(self, ledger: Ledger) -> float:
         """Return 1: it is a normal one."""
         return 1.0
+
+    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return how far the sums of rewards are from what the values say, over the variance, and its variances."""
+        variances = self._variances(ledger)
+        information = ledger.counts / variances
+        return (ledger.totals - ledger.counts * values) / variances, information, 2.0 * information**2
+
+    def _variances(self, ledger: Ledger) -> Floats:
+        """The variance of a single reward of each cell, (n,)."""
+        return np.full(len(ledger), self.variance)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""

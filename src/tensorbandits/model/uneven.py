@@ -66,9 +66,12 @@ class Uneven(Gaussian):
         """Return the products of the ratios of valid cells (n, d), shape (n,)."""
         return np.asarray(np.prod([ratio[cells[:, mode]] for mode, ratio in enumerate(self.ratios)], axis=0))
 
+    def _variances(self, ledger: Ledger) -> Floats:
+        return np.asarray(self.variance * self._at(ledger.cells))
+
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
-        variances = self.variance * self._at(ledger.cells)
+        variances = self._variances(ledger)
         return -0.5 * float((ledger.counts * np.log(variances) + _squares(ledger, values) / variances).sum())
 
     def state(self) -> dict[str, Any]:

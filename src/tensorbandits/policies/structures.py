@@ -42,6 +42,10 @@ _PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
+# What the states of samplers did not always have.
+_NOT_ALWAYS = {"warm": np.zeros((0, 0)), "warm_draws": 0, "warm_credit": 0.0, "looked": 0.0}
+
+
 class Candidate(NamedTuple):
     """A structure: its kind, its free columns in each mode, and the prior size of each relative to the one before.
 
@@ -116,10 +120,10 @@ def candidates(
 
 
 def _of_many_modes(shape: Cell, decay: float) -> list[Candidate]:
-    """Return main effects, pairs, and a Tucker tensor if its core is small: of many modes it is not."""
-    found = [Candidate("additive", _columns(1, "additive", shape))]
-    if refused(lambda sizes: pairs_columns("auto", sizes), shape) is None:
-        found.append(Candidate("pairs", pairs_columns("auto", shape)))
+    """Return pairs, which have main effects, and a Tucker tensor if its core is small: of many modes it is not."""
+    if refused(lambda sizes: pairs_columns("auto", sizes), shape) is not None:
+        return [Candidate("additive", _columns(1, "additive", shape))]
+    found = [Candidate("pairs", pairs_columns("auto", shape))]
     if 2 ** len(shape) <= _AUTO_CORE:
         found.append(Candidate("tucker", _columns(_AUTO[0], "tucker", shape), decay, _TUCKER_ODDS))
     return found
@@ -207,6 +211,7 @@ class Sampler:
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
         self.warm_credit = 0.0  # and those of the posterior's chain
+        self.looked = 0.0  # rewards that there were when it was last looked at whether cells deviate
 
     def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> AnyChain:
         """Return a chain drawn from the prior; if it will sweep, from its middle where it could not come back."""
@@ -345,6 +350,7 @@ class Sampler:
             "warm": self.warm.lines.copy(),
             "warm_draws": self.warm.draws,
             "warm_credit": self.warm_credit,
+            "looked": self.looked,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:

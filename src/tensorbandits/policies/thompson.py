@@ -23,7 +23,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
-from tensorbandits.model.residual import Trying
+from tensorbandits.model.residual import Trying, misfit
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import EFFORT, Guard
@@ -51,7 +51,8 @@ _MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _SMALLEST_DECAY = 1e-3
-_ROUNDS_PER_CELL = 50  # from then on trying cells by themselves costs little beside what was played
+_DEVIATING = 6.0  # standard errors by which observed cells must deviate from a tensor before they may
+_LOOK = 1.05  # times as many rewards, after which that is looked at again
 _TRY = 200  # from so many rewards per cell on, one of as many draws is for cells that were hardly tried
 
 
@@ -188,6 +189,7 @@ class GibbsOracle:
                 wanted = math.floor(sampler.credit)
                 sampler.credit -= wanted
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
+        self._let_deviate(playing, ledger, units, rng)
         self._climb(playing, ledger, units, rng, due)
         self._watch(playing, ledger, units, rng, due)
         self.seen, self.log_faded, self.corrected = ledger.received, ledger.log_faded, 0.0
@@ -236,6 +238,7 @@ class GibbsOracle:
                 one = copy.deepcopy(sampler)
                 self._prepare(one, ledger, units, rng)
                 self._sweep(one, ledger, units, rng, min(self._per_reward(one) * due.steps, self.max_sweeps))
+                self._let_deviate(one, ledger, units, rng)
                 self._climb(one, ledger, units, rng, due)
             yield one.model(ledger).copy()
 
@@ -257,7 +260,7 @@ class GibbsOracle:
 
     def _tries(self, sampler: Sampler, ledger: Ledger) -> bool:
         """Say whether a draw may be for cells that were hardly tried."""
-        return not self._anew and sampler.deviates and self._per_cell(ledger) >= _TRY
+        return not self._anew and sampler.draws > 0 and self.residual is not False and self._per_cell(ledger) >= _TRY
 
     def _knows(self, sampler: Sampler, due: Due) -> bool:
         """Say whether an earlier draw is as good as another."""
@@ -269,8 +272,21 @@ class GibbsOracle:
             sampler.begin(units, rng, sweeps=ledger.received > 0.0)
         elif sampler.outgrow(ledger.rounds / self.worth, units, rng):
             self._sweep(sampler, ledger, units, rng, self.max_sweeps)
-        if self.residual or (self.residual is None and self._per_cell(ledger) >= _ROUNDS_PER_CELL):
+        if self.residual:
             sampler.allow_residual(units)
+
+    def _let_deviate(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator) -> None:
+        """Let cells deviate from the structure that has predicted best, if they surely do; that is looked at at times."""
+        best = max(one.score for one in self.samplers)
+        due = self.residual is None and not sampler.deviates and ledger.received > _LOOK * sampler.looked
+        if not due or sampler.score < best:
+            return
+        assert sampler.chain is not None
+        sampler.looked = ledger.received
+        if misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units) > _DEVIATING:
+            sampler.allow_residual(units)
+            sampler.forget()
+            self._sweep(sampler, ledger, units, rng, self.max_sweeps)
 
     def _climb(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
         """Have the hotter chains of a structure help it, if there are new rewards."""
@@ -437,9 +453,9 @@ class TensorThompsonSampling(ModelSampling):
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
-        there are 50 rewards per cell (of rare clicks, what says as much), when trying cells by themselves costs little
-        beside what was played. From 200 per cell on, one decision of 200 is for a cell that was hardly tried, whatever
-        the tensor says of it, so that no cell stays ahead only because no tensor of low rank says better.
+        the rewards of observed cells surely differ from what the best structure says. From 200 rewards per cell on (of
+        rare clicks, what says as much), one decision of 200 is for a cell that was hardly tried, whatever the tensor
+        says of it, so that no cell stays ahead only because no tensor of low rank says better.
     decay : prior size of each column of a factor relative to the one before it; 1, the default, makes all columns
         alike.
     sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
