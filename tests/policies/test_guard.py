@@ -52,7 +52,8 @@ def test_a_cell_that_is_doubted_keeps_the_guard_awake_until_it_was_tried():
     policy = locked(0.05)
     share_of(policy, DOUBTED, 300)
     doubted = policy.oracle.guard
-    assert doubted.cold > 0.0 and doubted.share > 0.04
+    assert doubted.cold > 0.0
+    assert doubted.share > 0.04
     before = doubted.share
     policy.tell_many([DOUBTED] * 4000, [-0.5, 1.5] * 2000)
     share_of(policy, DOUBTED, 600)
@@ -93,7 +94,8 @@ def test_the_posterior_itself_needs_no_guard(exploration):
 
 def test_a_policy_that_was_saved_goes_on_with_its_guard():
     policy = thompson((3, 4, 3), 3000, rank="auto", clicks=True, context=(0,))
-    assert policy.oracle.guard.share > 0.0 and policy.oracle.guard.looks > 1
+    assert policy.oracle.guard.share > 0.0
+    assert policy.oracle.guard.looks > 1
     again = tb.Policy.from_state_dict(policy.state_dict())
     for _ in range(300):
         cell = policy.ask((1,))
@@ -112,7 +114,8 @@ def test_a_state_from_before_there_was_a_guard_is_read():
             del sampler[name]
     again = tb.TensorThompsonSampling((3, 4, 3), 2, seed=0)
     again.oracle.restore(state)
-    assert again.oracle.guard.share == 0.0 and not again.oracle.samplers[0].warm.draws
+    assert again.oracle.guard.share == 0.0
+    assert not again.oracle.samplers[0].warm.draws
 
 
 @pytest.mark.parametrize(("name", "value"), [("share", 1.5), ("share", -0.1), ("looks", -1), ("cold", np.nan)])

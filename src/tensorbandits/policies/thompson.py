@@ -421,8 +421,9 @@ class TensorThompsonSampling(ModelSampling):
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
-        wrong first impressions are costly. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that the
-        posterior would have nearly all cells tried for most of a campaign.
+        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
+        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        the posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
