@@ -285,7 +285,7 @@ class Sampler:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
-        state = {"warm": np.zeros((0, 0)), "warm_draws": 0, "warm_credit": 0.0, **state}  # states did not always have these
+        state = {"warm": np.zeros((0, 0)), "warm_draws": 0, "warm_credit": 0.0} | dict(state)  # not always there
         self.ladder_due, self.score, self.credit, self.warm_credit = (
             check_array(state[name], f"the sampler's {name}", ()).item()
             for name in ("ladder_due", "score", "credit", "warm_credit")

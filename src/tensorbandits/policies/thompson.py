@@ -94,7 +94,7 @@ class GibbsOracle:
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration = True, 1.0
+        self._anew, self.exploration, self.guard = True, 1.0, Guard()
 
     @property
     def chances(self) -> Floats:
@@ -171,8 +171,8 @@ class GibbsOracle:
         playing = self.samplers[self.playing]
         if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
-        warm = self._warm(playing, ledger)
-        guards = playing.warm.one(warm, ledger, rng) if warm and rng.random() < self.guard.share else None
+        warm = self._warm(playing, ledger) if self.guard.share and rng.random() < self.guard.share else None
+        guards = playing.warm.one(warm, ledger, rng) if warm else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
             return guards or playing.recall(ledger, rng)
@@ -194,7 +194,7 @@ class GibbsOracle:
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Model]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
-        What is recalled is known exactly. What must be swept for is drawn, as often as its share of ``draws`` is, each
+        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as often as its share of ``draws`` is, each
         time from where the chain is now; a chain that has so much to catch up with that it will forget where it was
         catches up once, and goes on from there.
         """
