@@ -29,7 +29,7 @@ from benchmarks.library import (
     scale,
     studies,
 )
-from benchmarks.paper import beds, beside, exploration, regret, stuck
+from benchmarks.paper import beds, beside, exploration, locking, regret, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.service import durability, load, replicas, soak, waits
@@ -49,6 +49,7 @@ SUITES: dict[str, ModuleType] = {
         beds,
         exploration,
         stuck,
+        locking,
         calibration,
         kinds,
         evaluation,
@@ -68,6 +69,7 @@ WHEN_NAMED = (
     beds,
     exploration,
     stuck,
+    locking,
     calibration,
     kinds,
     evaluation,
@@ -87,9 +89,9 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback, change),
+    "seed": (regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change),
     "only": (regret, beds),
-    "beds": (beds, exploration),
+    "beds": (beds, exploration, locking),
     "keep": (beds,),
     "commit": (against, studies),
 }
@@ -133,8 +135,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, calibration, kinds, evaluation, feedback, application and change run only when
-    named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the service.
+    The suites beds, exploration, stuck, locking, calibration, kinds, evaluation, feedback, application and change run
+    only when named, the first two for hours; so do durability, load, soak, replicas and waits, which are of the
+    service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

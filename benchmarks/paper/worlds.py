@@ -39,9 +39,9 @@ class Campaign:
     def __call__(self, seed: int) -> tb.TensorEnvironment:
         """Return the environment of a seed."""
         rng = np.random.default_rng([seed, 1])
-        logits = _unit(_interaction(self.shape, rank=2, rng=rng))
+        logits = unit(interaction(self.shape, rank=2, rng=rng))
         if self.main:
-            logits = _unit(_main_effects(self.shape, rng)) + self.interactions * logits
+            logits = unit(main_effects(self.shape, rng)) + self.interactions * logits
         ends = np.log([self.low / (1 - self.low), self.high / (1 - self.high)])
         share = (logits - logits.min()) / (logits.max() - logits.min())
         rates = 1 / (1 + np.exp(-(ends[0] + (ends[1] - ends[0]) * share)))
@@ -59,7 +59,7 @@ class FullRank:
     def __call__(self, seed: int) -> tb.TensorEnvironment:
         """Return the environment of a seed."""
         rng = np.random.default_rng([seed, 2])
-        mean = self.main * _unit(_main_effects(self.shape, rng)) + self.residual * rng.standard_normal(self.shape)
+        mean = self.main * unit(main_effects(self.shape, rng)) + self.residual * rng.standard_normal(self.shape)
         return tb.TensorEnvironment(mean, seed=seed)
 
 
@@ -139,18 +139,18 @@ def spread(environment: tb.TensorEnvironment) -> tuple[float, float]:
     return float(mean.mean()), math.sqrt(float(variance.mean()))
 
 
-def _unit(values: Floats) -> Floats:
+def unit(values: Floats) -> Floats:
     """Shift and stretch to mean 0 and standard deviation 1 over all cells."""
     return np.asarray((values - values.mean()) / values.std())
 
 
-def _main_effects(shape: Sequence[int], rng: np.random.Generator) -> Floats:
+def main_effects(shape: Sequence[int], rng: np.random.Generator) -> Floats:
     """Add up one normal effect per level of each mode."""
     grids = np.meshgrid(*(rng.standard_normal(size) for size in shape), indexing="ij", sparse=True)
     return np.asarray(sum(grids))
 
 
-def _interaction(shape: Sequence[int], rank: int, rng: np.random.Generator) -> Floats:
+def interaction(shape: Sequence[int], rank: int, rng: np.random.Generator) -> Floats:
     """Return a tensor of a rank with two equal singular values, whose mean over any mode is 0."""
     factors = []
     for size in shape:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.library import against, application, calibration, change, deciding, evaluation, feedback, kinds, studies
 from benchmarks.library.claims import Claim
-from benchmarks.paper import regret, stuck
+from benchmarks.paper import locking, regret, stuck
 from benchmarks.store import Options, Store
 from benchmarks.timing import median_interval
 from tensorbandits.policies.registry import records
@@ -289,3 +289,31 @@ def test_runs_that_were_lost_are_listed_with_what_was_believed(tmp_path):
     assert [line[1:] for line in data["wrong"]] == [
         ["900 (8.2 medians)", "5.0", "7.0", "0.96", "0.96", "1.5", "1.5"],
     ]
+
+
+@pytest.mark.parametrize("bed", ["crossed-given", "paper-15-0.8"])
+def test_a_run_that_may_lock_is_judged_by_its_last_third_and_by_the_posterior(bed):
+    (settings, *_), rounds = locking.plan(Options(beds=bed)), 150
+    result = locking.measure(settings | {"rounds": rounds})
+    assert result == locking.measure(settings | {"rounds": rounds})
+    assert result["regret"] > 0
+    assert 0.3 < result["last"] < 2.0  # after so few rounds play is about as good as cells at random
+    assert 0.0 <= result["believed"] < 0.9
+
+
+def test_runs_that_lose_much_in_the_end_are_listed(tmp_path):
+    store, options = Store(tmp_path, "locking"), Options(quick=True)
+    for k, settings in enumerate(locking.plan(options)):
+        store.add(settings, {"regret": 100.0 + k, "last": 0.3 if k == 3 else 0.02, "believed": 0.25}, 1.0)
+    data = locking.section(store, options)[1]
+    assert [row[1:] for row in data["rows"]] == [
+        ["default", "2", "102", "102", "103", "0.30", "1"],
+        ["0.5", "2", "102", "102", "104", "0.02", "0"],
+        ["1", "2", "104", "104", "105", "0.02", "0"],
+    ]
+    assert [line[1:] for line in data["lost"]] == [["103", "0.30", "0.25"]]
+
+
+def test_a_bed_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="no bed nowhere in locking; allowed are pages, "):
+        locking.plan(Options(beds="pages,nowhere"))

@@ -359,15 +359,10 @@ class Sampler:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
-        state = {
-            "warm": np.zeros((0, 0)),
-            "warm_draws": 0,
-            "warm_credit": 0.0,
-            **state,
-        }  # states did not always have these
-        self.ladder_due, self.score, self.credit, self.warm_credit = (
+        state = {**_NOT_ALWAYS, **state}
+        self.ladder_due, self.score, self.credit, self.warm_credit, self.looked = (
             check_array(state[name], f"the sampler's {name}", ()).item()
-            for name in ("ladder_due", "score", "credit", "warm_credit")
+            for name in ("ladder_due", "score", "credit", "warm_credit", "looked")
         )
         entries = len(self.chain.model.line()) if self.chain else 0
         self.recent.restore(state["recent"], state["draws"], entries)

@@ -96,7 +96,7 @@ class GibbsOracle:
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration = True, 1.0
+        self._anew, self.exploration, self.guard = True, 1.0, Guard()
 
     @property
     def chances(self) -> Floats:
@@ -174,8 +174,8 @@ class GibbsOracle:
         due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
-        warm = self._warm(playing, ledger)
-        guards = playing.warm.one(warm, ledger, rng) if warm and rng.random() < self.guard.share else None
+        warm = self._warm(playing, ledger) if self.guard.share and rng.random() < self.guard.share else None
+        guards = playing.warm.one(warm, ledger, rng) if warm else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
             return guards or playing.recall(ledger, rng)
@@ -198,9 +198,9 @@ class GibbsOracle:
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Packed]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
-        What is recalled is known exactly. What must be swept for is drawn, as often as its share of ``draws`` is, each
-        time from where the chain is now; a chain that has so much to catch up with that it will forget where it was
-        catches up once, and goes on from there.
+        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as often
+        as its share of ``draws`` is, each time from where the chain is now; a chain that has so much to catch up with
+        that it will forget where it was catches up once, and goes on from there.
         """
         oracle = copy.deepcopy(self)
         units, worth = oracle.likelihood.units(ledger), oracle.likelihood.worth(ledger)
@@ -276,7 +276,7 @@ class GibbsOracle:
             sampler.allow_residual(units)
 
     def _let_deviate(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator) -> None:
-        """Let cells deviate from the structure that has predicted best, if they surely do; that is looked at at times."""
+        """Let cells deviate from the structure that has predicted best, if they surely do, now and then."""
         best = max(one.score for one in self.samplers)
         due = self.residual is None and not sampler.deviates and ledger.received > _LOOK * sampler.looked
         if not due or sampler.score < best:
@@ -448,8 +448,9 @@ class TensorThompsonSampling(ModelSampling):
         trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
-        wrong first impressions are costly. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that the
-        posterior would have nearly all cells tried for most of a campaign.
+        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
+        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        the posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once

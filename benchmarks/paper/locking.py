@@ -1,0 +1,191 @@
+"""Suite ``locking``: whether play that is colder than the posterior stays at a wrong cell, beside other temperatures.
+
+In each world, for several streams of rewards: the regret of Thompson sampling as it comes, which is cold and guarded,
+and at temperatures 0.5 and 1; above all of the worst run, and what is lost in the last third of the rounds, as a share
+of what cells at random lose. Where that is much, the posterior may be sure of what is played, and then whoever believes
+the rewards stays; so it is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+import tensorbandits as tb
+from benchmarks.paper.worlds import Campaign, Floats, FullRank, interaction, main_effects, unit
+from benchmarks.report import Findings, command
+from benchmarks.store import Options, Result, Settings, Store
+from tensorbandits.base.checks import Cell
+from tensorbandits.report.evidence import amount
+from tensorbandits.report.page import Part, Table, Text
+from tensorbandits.sim.recipes import PaperWorld
+
+NAME = "locking"
+ALONE = False
+TITLE = "Locking: cold play and its guard"
+
+PLAIN = (None, 0.5, 1.0)  # the default, which is 0.1 for clicks, and other temperatures
+WORLDS, STREAMS = 4, 2
+LOST = 0.1  # of what cells at random lose, in the last third: what no run should lose
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Page layouts of five modes: log-odds of main effects and of all interactions of two, about a rate of 5 %."""
+
+    shape: tuple[int, ...] = (4, 3, 4, 2, 6)
+    size: float = 0.45  # standard deviation of either
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rng, pairs = np.random.default_rng([seed, 7]), np.zeros(self.shape)
+        logits = _COMMON + self.size * unit(main_effects(self.shape, rng))
+        for pair in combinations(range(len(self.shape)), 2):
+            pairs = pairs + rng.standard_normal([n if j in pair else 1 for j, n in enumerate(self.shape)])
+        return tb.TensorEnvironment(_rates(logits + self.size * unit(pairs)), family="bernoulli", seed=seed)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Clicks about a rate of 5 %, whose log-odds are main effects and an interaction of rank 2, both of one size."""
+
+    context: tuple[int, ...] = ()
+    shape: tuple[int, ...] = (8, 12, 6)
+    size: float = 0.5
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 8])
+        logits = _COMMON + self.size * (unit(main_effects(self.shape, rng)) + unit(interaction(self.shape, 2, rng)))
+        return tb.TensorEnvironment(_rates(logits), family="bernoulli", context=self.context, seed=seed)
+
+
+@dataclass(frozen=True)
+class Adverts:
+    """Clicks at 0.5 to 5 % of 20 adverts, which are decided, at 7 hours on 4 devices, which are given."""
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rates = Campaign(0.005, 0.05, main=True, shape=(4, 7, 20))(seed).mean
+        return tb.TensorEnvironment(rates, family="bernoulli", context=(0, 1), seed=seed)
+
+
+BEDS: dict[str, tuple[Callable[[int], tb.TensorEnvironment], int]] = {
+    "pages": (Pages(), 30_000),
+    "crossed": (Crossed(), 30_000),
+    "crossed-given": (Crossed(context=(0,)), 30_000),
+    "adverts": (Adverts(), 30_000),
+    "campaign-main": (Campaign(0.005, 0.15, main=True), 30_000),
+    "campaign-plain": (Campaign(0.002, 0.06, main=False), 30_000),
+    "paper-15-0.5": (PaperWorld(15, 0.5), 10_000),
+    "paper-15-0.8": (PaperWorld(15, 0.8), 10_000),
+    "full-rank": (FullRank(), 20_000),
+}
+_COMMON = float(np.log(0.05 / 0.95))
+
+
+def plan(options: Options) -> list[Settings]:
+    chosen = options.beds.split(",") if options.beds else list(BEDS)
+    if unknown := sorted(set(chosen) - set(BEDS)):
+        raise ValueError(f"there is no bed {', '.join(unknown)} in {NAME}; allowed are {', '.join(BEDS)}")
+    return [
+        {"bed": bed, "seed": options.fresh_seed + world, "stream": stream, "exploration": value}
+        | {"rounds": 300 if options.quick else BEDS[bed][1]}
+        for bed in (chosen[:1] if options.quick else chosen)
+        for world in range(1 if options.quick else WORLDS)
+        for stream in range(STREAMS)
+        for value in PLAIN
+    ]
+
+
+def label(settings: Settings) -> str:
+    return "{bed}, world {seed}, stream {stream}, exploration {exploration}".format_map(settings)
+
+
+def measure(settings: Settings) -> Result:
+    """Play, and return the regret, what is lost in the last third, and what the posterior says of what is played."""
+    world, seeds = BEDS[settings["bed"]][0](settings["seed"]), [settings["seed"], settings["stream"]]
+    mean, context, clicks = np.asarray(world.mean), world.context_modes, world.family == "bernoulli"
+    environment = tb.TensorEnvironment(
+        mean,
+        noise=world.noise,
+        family="bernoulli" if clicks else "gaussian",
+        context=context,
+        seed=np.random.SeedSequence([*seeds, 1]),
+    )
+    policy = tb.TensorThompsonSampling(
+        mean.shape,
+        context=context,
+        reward="bernoulli" if clicks else "gaussian",
+        exploration=settings["exploration"],
+        seed=np.random.SeedSequence([*seeds, 2]),
+    )
+    losses, lately = np.empty(settings["rounds"]), Counter[Cell]()
+    third = len(losses) // 3
+    for t in range(len(losses)):
+        cell = policy.ask(environment.context())
+        policy.tell(cell, environment.pull(cell))
+        losses[t] = environment.regret(cell)
+        lately[cell] += t >= len(losses) - third
+    decided = tuple(j for j in range(mean.ndim) if j not in context)
+    blind = float((mean.max(axis=decided, keepdims=True) - mean).mean())
+    return {
+        "regret": float(losses.sum()),
+        "last": float(losses[-third:].mean()) / blind,
+        "believed": _believed(policy, lately.most_common(1)[0][0]),
+    }
+
+
+def _believed(policy: tb.TensorThompsonSampling, cell: Cell) -> float:
+    """Return the probability, by the posterior, that a cell is the best one given its context."""
+    levels = [[cell[j]] if j in policy.context else range(n) for j, n in enumerate(policy.shape)]
+    cells = np.array(list(product(*levels)))
+    best = cells[policy.samples(cells).argmax(axis=1)]
+    return float((best == cell).all(axis=1).mean())
+
+
+def section(store: Store, options: Options) -> Findings:
+    found = [(settings, result) for settings in plan(options) if (result := store.get(settings)) is not None]
+    rows, lost = [], []
+    for bed in BEDS:
+        for value in PLAIN:
+            here = [one for one in found if one[0]["bed"] == bed and one[0]["exploration"] == value]
+            if here:
+                regrets = np.array([result["regret"] for _, result in here])
+                figures = [amount(float(f(regrets))) for f in (np.mean, np.median, np.max)]
+                last = [result["last"] for _, result in here]
+                over = sum(share > LOST for share in last)
+                rows.append([bed, _name(value), str(len(here)), *figures, f"{max(last):.2f}", str(over)])
+                lost += [_lost(*one) for one in here if value is None and one[1]["last"] > LOST]
+    parts: list[Part] = [
+        Text(
+            "Final regrets of Thompson sampling by default, cold (temperature 0.1 for clicks, 0.5 for normal rewards) "
+            "with its guard, and at other temperatures, in worlds with several streams of rewards each. *Last third*: "
+            "what the worst run loses in the last third of the rounds, as a share of what cells at random lose, and "
+            f"the runs in which that is above {LOST:g}."
+        ),
+        command(NAME, *options.flags),
+        Table(["world", "exploration", "runs", "mean", "median", "worst", "last third", f"above {LOST:g}"], rows),
+        Text(
+            "Those runs of the default, with the probability, by the posterior after the last round, that the cell "
+            "which was played most is the best one of its context."
+        ),
+        Table(["run", "regret", "last third", "believed"], lost),
+    ]
+    return parts, {"rows": rows, "lost": lost}
+
+
+def _name(exploration: float | None) -> str:
+    return "default" if exploration is None else f"{exploration:g}"
+
+
+def _lost(settings: Settings, result: Result) -> list[str]:
+    return [label(settings), amount(result["regret"]), f"{result['last']:.2f}", f"{result['believed']:.2f}"]
+
+
+def _rates(logits: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-logits)))
