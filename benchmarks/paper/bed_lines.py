@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from benchmarks.paper.worlds import Campaign, FullRank, Keywords, OpenData, spread
+from benchmarks.paper.worlds import Campaign, FullRank, Keywords, Layouts, OpenData, spread
 from tensorbandits.sim.jobs import EnvironmentFactory
 from tensorbandits.sim.recipes import PaperWorld, PolicyRecipe
 
 OURS = "thompson"
-OTHERS = ("ensemble", "ucb", "arms")  # policies that are not Thompson sampling with a tensor
+LOGISTIC = {  # logistic Thompson sampling, with main effects or all pairs, and times the posterior's variance
+    f"logistic-{name}{label}": (name == "pairs", variance)
+    for name in ("main", "pairs")
+    for label, variance in (("", 1.0), ("-half", 0.5))
+}
+OTHERS = ("ensemble", "ucb", "arms", *LOGISTIC)  # policies that are not Thompson sampling with a tensor
 MENU = tuple(f"{structure}-{rank}" for structure in ("tucker", "affine") for rank in (1, 2, 3))
 SEEN = 3_000  # seeds that were looked at, or passed over, before the defaults which play here were settled
 LABELS = {
@@ -21,6 +27,10 @@ LABELS = {
     "arms": "Beta-Bernoulli arms",
     "additive": "Thompson sampling, main effects alone",
 } | {key: f"Thompson sampling, {key.replace('-', ', rank ')}" for key in MENU}
+LABELS |= {
+    key: f"logistic, {'all pairs' if pairs else 'main effects'}, variance x {variance:g}"
+    for key, (pairs, variance) in LOGISTIC.items()
+}
 
 
 @dataclass(frozen=True)
@@ -33,13 +43,14 @@ class Bed:
     rounds: int = 10_000
     reward: str = "gaussian"
     usual: bool = True  # whether it is played without being named
+    many: bool = False  # modes, so that logistic models are the rivals, and tensors of a rank are not
 
     @cached_property
     def lines(self) -> dict[str, PolicyRecipe]:
         """Every policy that plays here."""
         kind = {} if self.reward == "gaussian" else {"reward": self.reward}
-        structures = {key: key.split("-") for key in MENU}
-        found = {OURS: PolicyRecipe("thompson", kind)} | self._others()
+        structures = {} if self.many else {key: key.split("-") for key in MENU}
+        found = {OURS: PolicyRecipe("thompson", kind)} | (self._logistic() if self.many else self._others())
         found["additive"] = PolicyRecipe("thompson", {"structure": "additive"} | kind)
         found |= {
             key: PolicyRecipe("thompson", {"structure": structure, "rank": int(rank)} | kind)
@@ -49,6 +60,15 @@ class Bed:
             found["told"] = PolicyRecipe("thompson", {"rank": self.world.rank})
             del found[f"tucker-{self.world.rank}"]
         return found
+
+    def _logistic(self) -> dict[str, PolicyRecipe]:
+        """Logistic models, and UCB and separate arms."""
+        found = {
+            key: PolicyRecipe("benchmarks.paper.logistic:LogisticThompson", {"pairs": pairs, "variance": variance})
+            for key, (pairs, variance) in LOGISTIC.items()
+        }
+        others = self._others()
+        return found | {key: others[key] for key in ("ucb", "arms")}
 
     def _others(self) -> dict[str, PolicyRecipe]:
         """The policies that know no likelihood but the normal; where rewards are not of scale 1 they are told it."""
@@ -88,6 +108,25 @@ BEDS: dict[str, Bed] = {
     "campaign-none-often": Bed(
         "clicks, rates 0.5-15 %, no main effects", Campaign(*_OFTEN, main=False), 2, 100_000, "bernoulli", usual=False
     ),
+}
+
+_MODES = {5: (4, 3, 4, 2, 6), 8: (4, 3, 4, 2, 6, 3, 5, 2), 12: (4, 3, 4, 2, 6, 3, 5, 2, 3, 2, 2, 3)}
+_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "main": ("main effects alone", {"main": 1.2, "pairs": 0.0}),
+    "pairs": ("main effects and pairs", {}),
+    "low-rank": ("main effects and pairs of rank 1", {"rank": 1}),
+    "triple": ("main effects, pairs, and one interaction of three modes", {"triple": 0.5}),
+}
+BEDS |= {
+    f"layouts-{modes}-{name}": Bed(
+        f"clicks on layouts of {modes} modes, {words}",
+        Layouts(shape, **settings),
+        *(1, 30_000, "bernoulli"),
+        usual=False,
+        many=True,
+    )
+    for modes, shape in _MODES.items()
+    for name, (words, settings) in _KINDS.items()
 }
 
 

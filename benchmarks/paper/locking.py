@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
 import tensorbandits as tb
-from benchmarks.paper.worlds import Campaign, Floats, FullRank, interaction, main_effects, unit
+from benchmarks.paper.worlds import Campaign, Floats, FullRank, Layouts, interaction, main_effects, unit
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
 from tensorbandits.base.checks import Cell
@@ -31,22 +31,6 @@ TITLE = "Locking: cold play and its guard"
 PLAIN = (None, 0.5, 1.0)  # the default, which is 0.1 for clicks, and other temperatures
 WORLDS, STREAMS = 4, 2
 LOST = 0.1  # of what cells at random lose, in the last third: what no run should lose
-
-
-@dataclass(frozen=True)
-class Pages:
-    """Page layouts of five modes: log-odds of main effects and of all interactions of two, about a rate of 5 %."""
-
-    shape: tuple[int, ...] = (4, 3, 4, 2, 6)
-    size: float = 0.45  # standard deviation of either
-
-    def __call__(self, seed: int) -> tb.TensorEnvironment:
-        """Return the environment of a seed."""
-        rng, pairs = np.random.default_rng([seed, 7]), np.zeros(self.shape)
-        logits = _COMMON + self.size * unit(main_effects(self.shape, rng))
-        for pair in combinations(range(len(self.shape)), 2):
-            pairs = pairs + rng.standard_normal([n if j in pair else 1 for j, n in enumerate(self.shape)])
-        return tb.TensorEnvironment(_rates(logits + self.size * unit(pairs)), family="bernoulli", seed=seed)
 
 
 @dataclass(frozen=True)
@@ -75,7 +59,7 @@ class Adverts:
 
 
 BEDS: dict[str, tuple[Callable[[int], tb.TensorEnvironment], int]] = {
-    "pages": (Pages(), 30_000),
+    "pages": (Layouts(main=0.45, pairs=0.45), 30_000),
     "crossed": (Crossed(), 30_000),
     "crossed-given": (Crossed(context=(0,)), 30_000),
     "adverts": (Adverts(), 30_000),

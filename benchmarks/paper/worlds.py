@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,39 @@ class Keywords:
         return CountEnvironment(mean, self.size, context=(0, 1), seed=seed)
 
 
+@dataclass(frozen=True)
+class Layouts:
+    """Clicks on layouts of a page: all modes are decided, and log-odds are main effects and interactions about a base.
+
+    ``main``, ``pairs`` and ``triple`` are the standard deviations over cells of all main effects together, of all
+    interactions of two modes, and of one of three modes. With a ``rank`` each interaction of two modes is of that rank.
+    """
+
+    shape: tuple[int, ...] = (4, 3, 4, 2, 6)
+    main: float = 0.9
+    pairs: float = 0.8
+    rank: int | None = None
+    triple: float = 0.0
+    base: float = 0.05
+
+    def __call__(self, seed: int) -> tb.TensorEnvironment:
+        """Return the environment of a seed."""
+        rng, modes, tables = np.random.default_rng([seed, 4]), len(self.shape), np.zeros(self.shape)
+        logits = math.log(self.base / (1 - self.base)) + self.main * unit(main_effects(self.shape, rng))
+        for pair in combinations(range(modes), 2):
+            table = rng.standard_normal([self.shape[mode] for mode in pair])
+            if self.rank is not None:
+                left, right = (rng.standard_normal((self.shape[mode], self.rank)) for mode in pair)
+                table = left @ right.T
+            tables = tables + _along(table, pair, modes)
+        logits = logits + self.pairs * unit(tables)
+        if self.triple:
+            three = tuple(sorted(rng.choice(modes, 3, replace=False).tolist()))
+            cube = rng.standard_normal([self.shape[mode] for mode in three])
+            logits = logits + self.triple * unit(_along(cube, three, modes))
+        return tb.TensorEnvironment(1 / (1 + np.exp(-logits)), family="bernoulli", seed=seed)
+
+
 class CountEnvironment(tb.TensorEnvironment):
     """An environment whose rewards are negative binomial counts with variance mean + mean^2 / ``size``."""
 
@@ -148,6 +182,12 @@ def main_effects(shape: Sequence[int], rng: np.random.Generator) -> Floats:
     """Add up one normal effect per level of each mode."""
     grids = np.meshgrid(*(rng.standard_normal(size) for size in shape), indexing="ij", sparse=True)
     return np.asarray(sum(grids))
+
+
+def _along(values: Floats, modes: Sequence[int], of: int) -> Floats:
+    """Return an array over some modes, ascending, as one over all of them, with axes of length 1 for the others."""
+    sizes = dict(zip(modes, values.shape, strict=True))
+    return values.reshape([sizes.get(mode, 1) for mode in range(of)])
 
 
 def interaction(shape: Sequence[int], rank: int, rng: np.random.Generator) -> Floats:
