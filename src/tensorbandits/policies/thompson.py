@@ -27,7 +27,7 @@ from tensorbandits.model.residual import Trying
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.guard import EFFORT, Guard
+from tensorbandits.policies.guard import EFFORT, TOGETHER, Guard
 from tensorbandits.policies.recent import RECENT, model_of
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
@@ -194,9 +194,9 @@ class GibbsOracle:
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Model]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
-        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as often
-        as its share of ``draws`` is, each time from where the chain is now; a chain that has so much to catch up with
-        that it will forget where it was catches up once, and goes on from there.
+        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as
+        often as its share of ``draws`` is, each time from where the chain is now; a chain that has so much to catch up
+        with that it will forget where it was catches up once, and goes on from there.
         """
         oracle = copy.deepcopy(self)
         due, worth = oracle._due(ledger), oracle.likelihood.worth(ledger)
@@ -279,14 +279,14 @@ class GibbsOracle:
 
     def _watch(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
         """Let the chain of the posterior itself sweep now and then, and have its draw judge what is played."""
-        at = sampler.ladder.warm(ledger.rounds, self._weight(sampler, ledger))
-        if at is None:
+        weight = self._weight(sampler, ledger)
+        if weight <= 1.0:
             return
         sampler.warm_credit += self._per_reward(sampler) * due.steps * max(EFFORT, self.guard.share / 2.0)
-        sweeps = min(math.floor(sampler.warm_credit), self.max_sweeps)
-        if sweeps:
-            sampler.warm_credit -= math.floor(sampler.warm_credit)
-            sampler.sweep_warm(ledger, units, rng, sweeps, at)
+        if sampler.warm_credit >= TOGETHER and (at := sampler.ladder.warm(ledger.rounds, weight)) is not None:
+            sweeps = math.floor(sampler.warm_credit)
+            sampler.warm_credit -= sweeps
+            sampler.sweep_warm(ledger, units, rng, min(sweeps, self.max_sweeps), at)
             warm = model_of(sampler.ladder.chains[at], ledger)
             self.guard.look(sampler.model(ledger), warm, ledger, self.likelihood, rng)
 
@@ -422,7 +422,7 @@ class TensorThompsonSampling(ModelSampling):
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
-        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        31 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
         the posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
