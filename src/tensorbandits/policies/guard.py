@@ -28,8 +28,8 @@ from tensorbandits.model.sweep import Model
 
 EFFORT = 0.1  # of the sweeps of the chain that plays, which the posterior's gets, or half of its share of decisions
 TOGETHER = 2.0  # sweeps from one look to the next, at least
-_SHARE = 5.0
-_LEAST = 0.02
+_SHARE = 5.0  # 16 times the largest share
+_LEAST = 0.02  # share, however little is doubted: the chain of the posterior may be where it is by chance
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
 
 
