@@ -162,3 +162,40 @@ def test_the_better_of_two_neighbours_becomes_the_cooler(poor):
     kept = ladder.step(good if poor == "rung" else bad, ledger, Units.of(ledger), FirstPair())
     assert kept is good
     assert ladder.chains[0] is bad
+
+
+@pytest.mark.parametrize("rounds", [100, 1_000, 50_000])
+@pytest.mark.parametrize("weight", [1.1, 2.0, 10.0, 200.0])
+def test_below_the_first_rung_one_draws_from_the_posterior_itself(weight, rounds):
+    ladder, rng = Ladder(start, 20), np.random.default_rng(0)
+    assert ladder.warm(rounds, weight) is None  # as there are no chains yet
+    ladder.step(start(UNITS, rng), two_cells(), UNITS, rng, weight=weight)
+    weights, plain = ladder.tempered(rounds, weight), [weight * share for share in ladder.weights(rounds)]
+    at = ladder.warm(rounds, weight)
+    assert weights[at + 1] == 1.0
+    assert [value for k, value in enumerate(weights) if k != at + 1] == [
+        value for k, value in enumerate(plain) if k != at + 1
+    ]
+    assert abs(np.log(plain[at + 1])) == min(abs(np.log(plain[1:])))
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_where_the_first_rung_is_no_colder_than_the_posterior_all_are_as_they_were(weight):
+    ladder, rng = Ladder(start, 20), np.random.default_rng(0)
+    ladder.step(start(UNITS, rng), two_cells(), UNITS, rng, weight=weight)
+    assert ladder.tempered(1_000, weight) == [weight * share for share in ladder.weights(1_000)]
+    assert ladder.warm(1_000, weight) is None
+
+
+def test_the_rung_of_the_posterior_keeps_its_law_below_colder_play():
+    """Best-cell probabilities of the posterior itself, while rewards count four times in the first rung."""
+    ledger, rng = two_cells(), np.random.default_rng(0)
+    ladder, chain, draws = Ladder(start, 1), start(UNITS, rng), []
+    for _ in range(8_000):
+        chain.sweep(ledger, UNITS, rng, sweeps=1, weight=4.0)
+        chain = ladder.step(chain, ledger, UNITS, rng, weight=4.0)
+        warm = ladder.chains[ladder.warm(ledger.rounds, 4.0)]
+        warm.sweep(ledger, UNITS, rng, sweeps=1)
+        draws.append(warm.model.tensor().full())
+    found = best_cells(np.array(draws[500:])).mean(axis=0)
+    np.testing.assert_allclose(found, posterior_by_importance(ledger, best_cells), atol=0.04)

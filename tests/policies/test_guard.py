@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.model.likelihood import Gaussian
+from tensorbandits.model.sweep import Model
 from tensorbandits.policies.guard import Guard
 from tests.policies.test_law import _UNLIKELY, p_value, played, thompson
 
@@ -18,7 +20,7 @@ KNOWN, DOUBTED = (0, 0), (0, 1)  # cells of :func:`locked`
 def locked(exploration: float, seed: int = 0) -> Any:
     """Thompson sampling that knows one cell well, and has seen another, which may be better, four times."""
     policy = tb.TensorThompsonSampling((2, 2), 1, noise=1.0, exploration=exploration, residual=False, seed=seed)
-    for cell, count, mean in ((KNOWN, 6000, 1.0), (DOUBTED, 4, 0.5), ((1, 0), 2000, 0.0), ((1, 1), 2000, 0.0)):
+    for cell, count, mean in ((KNOWN, 6000, 1.0), (DOUBTED, 4, 0.5), ((1, 0), 2000, 0.6), ((1, 1), 2000, 0.6)):
         policy.tell_many([cell] * count, [mean - 1.0, mean + 1.0] * (count // 2))
     return policy
 
@@ -48,17 +50,42 @@ def test_what_the_posterior_doubts_is_tried_in_proportion_to_what_it_believes():
     assert share_of(policy, DOUBTED, 2000) == pytest.approx(0.5 * believed, rel=0.25)
 
 
-def test_a_cell_that_is_doubted_keeps_the_guard_awake_until_it_was_tried():
+def test_doubt_ends_when_what_was_doubted_has_been_tried():
     policy = locked(0.05)
     share_of(policy, DOUBTED, 300)
-    doubted = policy.oracle.guard
-    assert doubted.cold > 0.0
-    assert doubted.share > 0.04
-    before = doubted.share
+    before = policy.oracle.guard.doubt
+    assert before > 0.03
     policy.tell_many([DOUBTED] * 4000, [-0.5, 1.5] * 2000)
-    share_of(policy, DOUBTED, 600)
-    assert policy.oracle.guard.doubt < 0.01
-    assert policy.oracle.guard.share < before
+    share_of(policy, DOUBTED, 900)
+    assert policy.oracle.guard.doubt < before / 5
+
+
+@pytest.mark.parametrize("context", [(), (0,)], ids=["free", "context"])
+def test_doubt_is_what_the_posterior_says_that_cold_play_loses(context):
+    """By the posterior levels of the second mode are worth 0, 1, 2 and 3; cold play would choose that of 2."""
+    guard, ledger, rng = Guard(context), tb.Ledger((2, 4)), np.random.default_rng(0)
+    rows = np.array([1.0, 1.0, 0.0, 1.0, 2.0, 3.0])
+    warm = Model((2, 4), (1, 1), rows, np.ones(1))
+    cold = Model((2, 4), (1, 1), np.array([1.0, 1.0, 0.0, 1.0, 4.0, 3.0]), np.ones(1))
+    for _ in range(20_000):
+        ledger.record((1, 1), 0.0)
+        guard.look(cold, warm, ledger, Gaussian(1.0, learned=False), rng)
+    assert guard.cold == pytest.approx(1.0)
+    assert guard.blind == pytest.approx(1.5, rel=0.05)
+    assert guard.doubt == pytest.approx(2 / 3, rel=0.05)
+    assert guard.share == pytest.approx(5 * (2 / 9) ** 2, rel=0.1)
+    guard.look(cold, warm, ledger, Gaussian(1.0, learned=False), rng)  # without another reward there is nothing to see
+    assert guard.looks == 20_000
+
+
+@pytest.mark.parametrize(("cold", "share"), [(0.0, 0.02), (0.02, 0.02), (0.5, 5 / 16), (1.0, 0.02), (1.5, 0.02)])
+def test_little_is_tried_where_all_or_nothing_is_doubted(cold, share):
+    guard, ledger = Guard(), tb.Ledger((2,))
+    ledger.record((0,), 0.0)
+    flat = Model((2,), (1,), np.array([1.0, 1.0]), np.ones(1))
+    guard.cold, guard.blind, guard.looks, guard.received = cold, 1.0, 10**9, 1.0 - 1e-9
+    guard.look(flat, flat, ledger, Gaussian(1.0, learned=False), np.random.default_rng(0))
+    assert guard.share == pytest.approx(share)
 
 
 @pytest.mark.parametrize("rewards", [300, 6000])
@@ -75,13 +102,23 @@ def test_the_law_has_the_decisions_of_the_guard(rank, clicks, rewards, residual)
     assert p_value(said, seen, 300) > _UNLIKELY
 
 
+def test_a_law_of_recalled_draws_with_those_of_the_guard_is_exact():
+    policy = thompson((9, 8, 10), 8000, rank=2, exploration=0.2)
+    policy.oracle.guard.share = 0.3
+    for _ in range(2):  # so that nothing was told since the last decision
+        policy.ask()
+    seen, said = played(policy, (), None), policy.shares()
+    assert set(seen) <= set(said)
+    assert p_value(said, seen, 10**9) > _UNLIKELY
+
+
 def test_many_decisions_at_once_have_the_guard_too():
     policy = locked(0.05)
     share_of(policy, DOUBTED, 200)
     hold(policy, 0.5)
-    said = policy.shares()[DOUBTED]
-    assert said > 0.03
-    assert np.mean([cell == DOUBTED for cell in policy.ask_many(4000)]) == pytest.approx(said, rel=0.25)
+    found = np.mean([cell == DOUBTED for cell in policy.ask_many(4000)])
+    assert found > 0.03
+    assert found == pytest.approx(policy.shares()[DOUBTED], rel=0.25)
 
 
 @pytest.mark.parametrize("exploration", [1.0, 2.0])

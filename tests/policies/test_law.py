@@ -83,7 +83,7 @@ def test_the_law_of_thompson_sampling_is_what_copies_play(rank, clicks, rewards,
 @pytest.mark.parametrize("clicks", [False, True], ids=["normal", "clicks"])
 def test_a_law_of_recalled_draws_is_exact(clicks):
     """Where the next decision is made from one of the last draws, all cells that it can return are known."""
-    policy = thompson((9, 8, 10), 8000, clicks=clicks, rank=2)
+    policy = thompson((9, 8, 10), 8000, clicks=clicks, rank=2, exploration=1.0)
     policy.ask()  # so that nothing was told since the last decision
     seen, said = played(policy, (), None), policy.shares()
     assert {round(16 * chance, 9) for chance in said.values()} <= set(range(1, 17))

@@ -46,7 +46,8 @@ class Ladder:
         """
         weights = [weight * share for share in self.weights(rounds)]
         if weight > 1.0:
-            weights[1 + int(np.argmin(np.abs(np.log(weights[1:]))))] = 1.0
+            nearest = min(range(1, len(weights)), key=lambda k: abs(math.log(weights[k])))
+            weights[nearest] = 1.0
         return weights
 
     def warm(self, rounds: float, weight: float) -> int | None:

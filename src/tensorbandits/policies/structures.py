@@ -35,7 +35,7 @@ _ADDITIVE_ODDS = -4.0  # nats, of main effects alone
 _PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
 _PLENTY_RARE = 50.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
-_FEW_MODES = 4  # of more, the structures are main effects and pairs; a Tucker tensor beside them locked
+_FEW_MODES = 4  # of more the structure is pairs: main effects or a Tucker tensor beside them locked
 _PAIRS_CORE = 400  # numbers that a sampler of pairs draws together, in about a millisecond
 _PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
 _LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
@@ -107,7 +107,8 @@ def candidates(
         return [Candidate(kind, _columns(rank, kind, shape), decay or 1.0)]
     resolve_rank(rank, shape)  # refuses any other word
     if structure is None and len(shape) > _FEW_MODES:
-        return _of_many_modes(shape)
+        pairs = refused(lambda sizes: pairs_columns("auto", sizes), shape) is None
+        return candidates("auto", "pairs" if pairs else "additive", shape)
     small = [r for r in _AUTO if math.prod(min(r + (kind != "tucker"), p) for p in shape) <= _AUTO_CORE]
     found = [Candidate(kind, _columns(r, kind, shape), decay or 1.0) for r in small or _AUTO_LARGE]
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
@@ -116,14 +117,6 @@ def candidates(
         plenty = _PLENTY if reward == "gaussian" else _PLENTY_RARE
         distinct.append(Candidate("additive", _columns(1, "additive", shape), 1.0, _ADDITIVE_ODDS, later, plenty))
     return distinct
-
-
-def _of_many_modes(shape: Cell) -> list[Candidate]:
-    """Return main effects, and pairs unless there are too many levels for them."""
-    found = [Candidate("additive", _columns(1, "additive", shape))]
-    if refused(lambda sizes: pairs_columns("auto", sizes), shape) is None:
-        found.append(Candidate("pairs", pairs_columns("auto", shape)))
-    return found
 
 
 def pairs_columns(rank: Rank, shape: Cell) -> Cell:

@@ -26,8 +26,8 @@ from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.guard import EFFORT, Guard
-from tensorbandits.policies.recent import RECENT, Recent, model_of
+from tensorbandits.policies.guard import EFFORT, TOGETHER, Guard
+from tensorbandits.policies.recent import RECENT, model_of
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -63,13 +63,6 @@ class Due(NamedTuple):
     share: float
     quiet: bool  # whether that is so little that an earlier draw will do
     anew: bool  # or so much that the chain will forget where it was
-
-
-class Posterior(NamedTuple):
-    """Draws of the posterior itself, and the chain that they are of."""
-
-    recent: Recent
-    chain: AnyChain
 
 
 class GibbsOracle:
@@ -182,7 +175,7 @@ class GibbsOracle:
         if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
         warm = self._warm(playing, ledger) if self.guard.share and rng.random() < self.guard.share else None
-        guards = warm.recent.one(warm.chain, ledger, rng) if warm else None
+        guards = playing.warm.one(warm, ledger, rng) if warm else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
             return guards or playing.recall(ledger, rng)
@@ -218,7 +211,7 @@ class GibbsOracle:
                 yield from ((chance / _TRY / few, Trying(model, oracle._hardly_tried(ledger, rng))) for _ in range(few))
                 chance *= 1.0 - 1.0 / _TRY
             if warm := oracle._warm(sampler, ledger):
-                guards, share = warm.recent.models(warm.chain, ledger), oracle.guard.share
+                guards, share = sampler.warm.models(warm, ledger), oracle.guard.share
                 yield from ((chance * share / len(guards), model) for model in guards)
                 chance *= 1.0 - share
             if oracle._knows(sampler, due):
@@ -300,38 +293,22 @@ class GibbsOracle:
         if ledger.received > self.seen:
             sampler.climb(ledger, units, rng, min(due.steps, self.max_sweeps), self._weight(sampler, ledger))
 
-    def _guardian(self, playing: Sampler) -> Sampler:
-        """Return the structure whose posterior guards play: pairs, if they are one, as they hold main effects too."""
-        return next((one for one in self.samplers if one.candidate.structure == "pairs" and one.draws), playing)
+    def _warm(self, sampler: Sampler, ledger: Ledger) -> AnyChain | None:
+        """Return the chain of the posterior itself, if the guard may decide by one of its draws."""
+        return sampler.warm_chain(ledger, self._weight(sampler, ledger)) if self.guard.share else None
 
-    def _warm(self, playing: Sampler, ledger: Ledger) -> Posterior | None:
-        """Return draws of the posterior itself, if the guard may decide by them."""
-        if not self.guard.share or self._weight(playing, ledger) <= 1.0:
-            return None
-        guardian = self._guardian(playing)
-        if guardian is playing or self._weight(guardian, ledger) > 1.0:
-            chain = guardian.warm_chain(ledger, self._weight(guardian, ledger))
-            return Posterior(guardian.warm, chain) if chain else None
-        return Posterior(guardian.recent, guardian.chain) if guardian.chain else None  # it is no colder itself
-
-    def _watch(self, playing: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
+    def _watch(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
         """Let the chain of the posterior itself sweep now and then, and have its draw judge what is played."""
-        guardian = self._guardian(playing)
-        weight = self._weight(guardian, ledger)
-        if weight <= 1.0 and (guardian is playing or self._weight(playing, ledger) <= 1.0):
+        weight = self._weight(sampler, ledger)
+        if weight <= 1.0:
             return
-        at = guardian.ladder.warm(ledger.rounds, weight)
-        if at is None and (guardian is playing or weight > 1.0):
-            guardian.climb(ledger, units, rng, 1, weight)
-            return
-        guardian.warm_credit += self._per_reward(guardian) * due.steps * max(EFFORT, self.guard.share / 2.0)
-        sweeps = min(math.floor(guardian.warm_credit), self.max_sweeps)
-        if sweeps:
-            guardian.warm_credit -= math.floor(guardian.warm_credit)
-            if at is not None:
-                guardian.sweep_warm(ledger, units, rng, sweeps, at)
-            warm = guardian.model(ledger) if at is None else model_of(guardian.ladder.chains[at], ledger)
-            self.guard.look(playing.model(ledger), warm, ledger, self.likelihood, rng)
+        sampler.warm_credit += self._per_reward(sampler) * due.steps * max(EFFORT, self.guard.share / 2.0)
+        if sampler.warm_credit >= TOGETHER and (at := sampler.ladder.warm(ledger.rounds, weight)) is not None:
+            sweeps = math.floor(sampler.warm_credit)
+            sampler.warm_credit -= sweeps
+            sampler.sweep_warm(ledger, units, rng, min(sweeps, self.max_sweeps), at)
+            warm = model_of(sampler.ladder.chains[at], ledger)
+            self.guard.look(sampler.model(ledger), warm, ledger, self.likelihood, rng)
 
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
@@ -379,7 +356,7 @@ class GibbsOracle:
         guards = rng.random(count) < self.guard.share if warm else np.zeros(count, dtype=bool)
         cold = self._more(sampler, ledger, rng, count - int(guards.sum()))
         for guarding in guards:
-            yield warm.recent.one(warm.chain, ledger, rng) if warm and guarding else next(cold)
+            yield sampler.warm.one(warm, ledger, rng) if warm and guarding else next(cold)
 
     def _more(self, sampler: Sampler, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield further draws of a chain that play as cold as ever."""
@@ -472,7 +449,7 @@ class TensorThompsonSampling(ModelSampling):
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
-        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        31 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
         the posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
