@@ -399,8 +399,8 @@ def test_thompson_plays_the_cells_of_its_plain_twin_until_rounding_has_grown(sha
     mean = np.random.default_rng(3).standard_normal(shape)
     traces = []
     for policy in (
-        tb.TensorThompsonSampling(shape, 2, context=context, seed=0),
-        plain(tb.TensorThompsonSampling(shape, 2, context=context, seed=0)),
+        tb.TensorThompsonSampling(shape, 2, context=context, residual=False, seed=0),
+        plain(tb.TensorThompsonSampling(shape, 2, context=context, residual=False, seed=0)),
     ):
         traces.append(tb.simulate(policy, tb.TensorEnvironment(mean, context=context, seed=1), 12))
     np.testing.assert_array_equal(traces[0].cells, traces[1].cells)

@@ -7,11 +7,12 @@ import tensorbandits as tb
 from tensorbandits.model._sweep_kernels import values_of_lines
 from tensorbandits.model.gibbs import Chain, Units
 from tensorbandits.model.residual import Trying
-from tensorbandits.policies import structures, thompson
 from tensorbandits.policies.structures import Candidate, Sampler
+from tensorbandits.policies.tuning import USUAL
 from tensorbandits.tensor.allowed import Allowed
 
 SHAPE = (5, 4, 3)
+AT_ONCE = {"judged_from": 1e-9}  # structures are judged from the first draws on
 KINDS = [
     {},
     {"residual": True},
@@ -59,8 +60,7 @@ def test_a_saved_policy_goes_on_identically_whatever_its_structure(settings):
 
 
 def test_belief_follows_the_evidence_and_can_turn(monkeypatch):
-    monkeypatch.setattr(thompson, "_UNKNOWNS", 0.0)
-    policy = make()
+    policy = make(tuning=AT_ONCE)
     play(policy, 3)
     oracle = policy.oracle
     for better in (1, 0, 1):
@@ -69,16 +69,13 @@ def test_belief_follows_the_evidence_and_can_turn(monkeypatch):
         for cell in np.ndindex(5, 3, 2):
             oracle.observe((cell[0], cell[1], cell[2]), 1.0, 1.0, tb.Ledger(SHAPE))
         assert oracle.chances[better] == oracle.chances.max() > 0.9
-        assert oracle.chances.min() >= thompson._ANY / len(oracle.samplers)
+        assert oracle.chances.min() >= oracle.tuning.any_structure / len(oracle.samplers)
         assert oracle.chances.sum() == pytest.approx(1.0)
 
 
 def test_evidence_counts_what_is_new_of_a_cell(monkeypatch):
     """One reward after 99 counts about 1 / 100, and a batch what its rewards count one by one."""
-    monkeypatch.setattr(thompson, "_UNKNOWNS", 0.0)
-    monkeypatch.setattr(thompson, "_FARTHEST", 1e9)
-    monkeypatch.setattr(thompson, "_FORGET", 0.0)
-    policy = make()
+    policy = make(tuning=AT_ONCE | {"farthest": 1e9, "forget": 1e-300})
     play(policy, 3)
     first, second, *_ = policy.oracle.samplers
     monkeypatch.setattr(Sampler, "log_score", lambda self, cell, count, *_: -count if self is second else 0.0)
@@ -91,15 +88,14 @@ def test_evidence_counts_what_is_new_of_a_cell(monkeypatch):
             policy.oracle.observe((0, 0, 0), count, count, ledger)
         return first.score - second.score
 
-    some = thompson._NEW
+    some = USUAL.news
     assert lost([1.0] * 100) - lost([1.0] * 99) == pytest.approx(some / (some + 99.5), rel=0.01)
     assert lost([1.0] * 100) == pytest.approx(lost([100.0])) == pytest.approx(some * np.log1p(100 / some))
     assert 0.9 < lost([1.0]) < 1.0
 
 
-def test_telling_many_counts_as_much_evidence_as_telling_one_by_one(monkeypatch):
-    monkeypatch.setattr(thompson, "_UNKNOWNS", 0.0)
-    policies = [make(context=()), make(context=())]
+def test_telling_many_counts_as_much_evidence_as_telling_one_by_one():
+    policies = [make(context=(), tuning=AT_ONCE), make(context=(), tuning=AT_ONCE)]
     for policy in policies:
         for reward in (0.0, 1.0, 0.0, 1.0):
             policy.tell(policy.ask(), reward)
@@ -151,7 +147,7 @@ def test_main_effects_are_outgrown_when_there_are_plenty_of_rewards():
     later = policy.oracle.samplers[-1].candidate.later
     kinds = []
     for share in (0.5, 0.6):
-        rounds = int(share * structures._PLENTY * later.numbers((4, 3)))
+        rounds = int(share * USUAL.plenty * later.numbers((4, 3)))
         cells = np.stack([rng.integers(p, size=rounds) for p in (4, 3)], axis=1)
         policy.tell_many(cells, (cells == 1).sum(axis=1) + rng.standard_normal(rounds))
         policy.ask()
@@ -389,3 +385,28 @@ def test_a_decay_that_leaves_no_columns_is_refused():
 
 def test_a_rank_that_is_an_array_is_shown():
     assert "rank=array([2, 2])" in repr(tb.TensorThompsonSampling((3, 3), np.array([2, 2])))
+
+
+def test_constants_are_changed_by_name_and_kept_in_files():
+    policy = make(tuning={"settled": 100, "any_structure": 0.5}, context=())
+    assert policy.oracle.tuning.settled == policy.oracle.samplers[0].tuning.settled == 100.0
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    assert again.oracle.tuning == policy.oracle.tuning != USUAL
+    assert min(again.oracle.chances) >= 0.5 / 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"setled": 100}, "tuning names 'setled'; the constants are temperature, "),
+        ({"settled": 0}, "settled"),
+        ({"any_structure": 2}, "any_structure is 2.0; it is a share"),
+        ({"obsolete": 1}, "obsolete must be above 1"),
+        ({"guard": 7}, "guard at most 6.75"),
+    ],
+)
+def test_wrong_constants_are_named(wrong, match):
+    with pytest.raises(ValueError, match=match):
+        make(tuning=wrong)
+    with pytest.raises(TypeError, match="give constants by name"):
+        make(tuning=0.5)

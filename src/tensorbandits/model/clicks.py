@@ -17,6 +17,7 @@ from tensorbandits.tensor.tucker import Floats
 
 _SCALE = 1.0  # of log-odds in the prior: rates of a campaign differ by a factor of 3 or so
 _LARGEST_RATE = 1.0 - 1e-15  # below 1, so that its log-odds are finite
+_LEAST_INFORMATION = 1e-12  # of a cell, so that one that says nothing can be divided by
 _LEAST = 64  # variates that are redrawn in a sweep
 
 
@@ -96,11 +97,11 @@ class Clicks(Likelihood):
         seen, clicks = logit(_shrunk_rates(ledger)), ledger.totals
         return within_reach(seen, values, perturbation, clicks, ledger.counts - clicks)
 
-    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return by how many clicks there are more than the values say, and its variances."""
+    def pulls(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the squares of how many clicks there are more than the values say, over their variances."""
         rates = expit(values)
-        information = ledger.counts * rates * (1.0 - rates)
-        return ledger.totals - ledger.counts * rates, information, 2.0 * information**2 + information
+        information = np.maximum(ledger.counts * rates * expit(-values), _LEAST_INFORMATION)
+        return (ledger.totals - ledger.counts * rates) ** 2 / information, information, 2.0 + 1.0 / information
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""

@@ -144,13 +144,13 @@ class Counts(Likelihood):
         seen, most = np.log(_shrunk_means(ledger)), estimate_dispersion(ledger) * ledger.counts
         return within_reach(seen, values, perturbation, ledger.totals, most)
 
-    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return how far the sums of counts are from what the values say, in units of a draw, and its variances."""
-        r, means = self.dispersion, np.exp(np.minimum(values, _HIGHEST))
+    def pulls(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the squares of how far the sums of counts are from what the values say, over their variances."""
+        r, means = self.dispersion, np.exp(np.clip(values, -_HIGHEST, _HIGHEST))
         share = r / (means + r)
         information = ledger.counts * means * share
-        squares = (2.0 + 6.0 / (r * ledger.counts)) * information**2 + share**2 * information
-        return (ledger.totals - ledger.counts * means) * share, information, squares
+        squares = ((ledger.totals - ledger.counts * means) * share) ** 2 / information
+        return squares, information, 2.0 + 6.0 / (r * ledger.counts) + share**2 / information
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the counts' density given the values at the ledger's cells, up to a constant.

@@ -199,10 +199,11 @@ class Likelihood(ABC):
         return perturbation, np.zeros_like(perturbation)
 
     @abstractmethod
-    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the derivative of the log-likelihood in the value of each cell, at these values, all (n,).
+    def pulls(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the square of what pulls at the value of each cell, over its mean if these values are the true ones.
 
-        With it come its variance if they are the true ones, and the variance of its square.
+        What pulls is the derivative of the log-likelihood. With it come that mean, the information of the rewards, and
+        the variance of the first, all (n,).
         """
 
     @abstractmethod
@@ -260,11 +261,11 @@ class Gaussian(Likelihood):
         """Return 1: it is a normal one."""
         return 1.0
 
-    def slopes(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return how far the sums of rewards are from what the values say, over the variance, and its variances."""
+    def pulls(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the squares of how far the sums of rewards are from what the values say, over their variances."""
         variances = self._variances(ledger)
-        information = ledger.counts / variances
-        return (ledger.totals - ledger.counts * values) / variances, information, 2.0 * information**2
+        squares = (ledger.totals - ledger.counts * values) ** 2 / (ledger.counts * variances)
+        return squares, ledger.counts / variances, np.full(len(squares), 2.0)
 
     def _variances(self, ledger: Ledger) -> Floats:
         """The variance of a single reward of each cell, (n,)."""

@@ -26,6 +26,7 @@ from tensorbandits.tensor.tucker import Floats, Ints
 _SMALL = 0.1  # of the scale: the prior's median of tau
 _SMALLEST = 1e-6  # of the scale: tau
 _USUAL = 0.3  # of the scale: deviations that are looked for
+_ALL = 1e100  # information in their units that is more than enough
 _STEPS = 2  # of tau, a sweep
 _STEP = 0.5  # its length in log tau^2
 
@@ -195,10 +196,11 @@ def misfit(ledger: Ledger, values: Floats, likelihood: Likelihood, units: Units)
     Were the tensor right, the square of what pulls at a cell would be its variance on average. Cells count as they
     would if deviations were 0.3 of the scale, so that the one that is played most does not drown all others.
     """
-    pull, variance, of_squares = likelihood.slopes(ledger, values)
-    weights = (1.0 + variance * (_USUAL * units.scale) ** 2) ** -2.0
-    error = math.sqrt(float((weights**2 * of_squares).sum()))
-    return float((weights * (pull**2 - variance)).sum()) / error if error > 0.0 else 0.0
+    squares, information, variance = likelihood.pulls(ledger, values)
+    known = np.minimum(information * (_USUAL * units.scale) ** 2, _ALL)
+    weights = known / (1.0 + known) ** 2
+    error = math.sqrt(float((weights**2 * variance).sum()))
+    return float((weights * (squares - 1.0)).sum()) / error if error > 0.0 else 0.0
 
 
 def _what_cells_say(observations: Observations, fitted: Floats, noise: float) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ The posterior (temperature 1), of which a rung of the ladder is a chain, is not:
 So each time when that chain sweeps, its draw is asked what cold play loses by it, beside what cells at random lose::
 
     doubt  =  mean of (best - played cold) / mean of (best - any),         both over the last third of the rounds, about
-    share  =  5 doubt^2 (1 - doubt)^2,                                     at least 2 %
+    share  =  2 doubt (1 - doubt)^2,                                       at least 2 %
 
 and the share of the decisions is made by draws of the posterior, which try every cell as often as it is believed to be
 the best. Where all is doubted still, nothing is known that a posterior draw could make use of, and it would cost most:
@@ -24,20 +24,18 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_array, check_count, check_probability
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import Likelihood
+from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 
-EFFORT = 0.1  # of the sweeps of the chain that plays, which the posterior's gets, or half of its share of decisions
 TOGETHER = 2.0  # sweeps from one look to the next, at least
-_SHARE = 5.0  # 16 times the largest share
-_LEAST = 0.02  # share, however little is doubted: the chain of the posterior may be where it is by chance
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
 
 
 class Guard:
     """What the posterior doubts of cold play, given the levels of the ``context`` modes, and its share of decisions."""
 
-    def __init__(self, context: Cell = ()) -> None:
-        self.context = context
+    def __init__(self, context: Cell = (), tuning: Tuning = USUAL) -> None:
+        self.context, self.tuning = context, tuning
         self.share = 0.0  # of decisions that the posterior makes
         self.looks = 0
         self.received = 0.0  # rewards that there were at the last look
@@ -61,7 +59,7 @@ class Guard:
         self.received = ledger.received
         self.cold += new * (best - played - self.cold)
         self.blind += new * (best - blind - self.blind)
-        self.share = max(_LEAST, _SHARE * (self.doubt * (1.0 - self.doubt)) ** 2)
+        self.share = max(self.tuning.guard_least, self.tuning.guard * self.doubt * (1.0 - self.doubt) ** 2)
 
     @property
     def doubt(self) -> float:

@@ -26,19 +26,16 @@ from tensorbandits.model.rewards import Reward
 from tensorbandits.model.tempering import RUNGS, Ladder
 from tensorbandits.policies.approximate import check_core
 from tensorbandits.policies.recent import Recent, model_of
+from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed, PackedModel
 from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
-_ADDITIVE_ODDS = -4.0  # nats, of main effects alone
-_PLENTY = 150.0  # rewards for each number, after which main effects alone look for interactions
-_PLENTY_RARE = 50.0  # the same of clicks and counts, which say too little to tell whether there are any
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 _FEW_MODES = 4  # of more the structure is pairs: main effects or a Tucker tensor beside them locked
 _PAIRS_CORE = 400  # numbers that a sampler of pairs draws together, in about a millisecond
 _PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
-_LADDER = 400.0  # the ladder steps with every reward at first, then each time when there are 1 / 400 more
 
 
 # What the states of samplers did not always have.
@@ -87,7 +84,12 @@ def check_structure(structure: Any, allowed: tuple[str, ...] = get_args(Structur
 
 
 def candidates(
-    rank: Rank, structure: Structure | None, shape: Cell, decay: float | None = None, reward: Reward = "gaussian"
+    rank: Rank,
+    structure: Structure | None,
+    shape: Cell,
+    decay: float | None = None,
+    reward: Reward = "gaussian",
+    tuning: Tuning = USUAL,
 ) -> list[Candidate]:
     """Return the structures to consider: the one that was told, or two ranks and, if that is open, main effects.
 
@@ -114,8 +116,10 @@ def candidates(
     distinct = list(reversed({one.rank: one for one in reversed(found)}.values()))
     if structure is None and len(shape) > 1 and 3 ** len(shape) <= _AUTO_CORE:
         later = Candidate("affine", _columns(2, "affine", shape), decay or 1.0)
-        plenty = _PLENTY if reward == "gaussian" else _PLENTY_RARE
-        distinct.append(Candidate("additive", _columns(1, "additive", shape), 1.0, _ADDITIVE_ODDS, later, plenty))
+        plenty = tuning.plenty if reward == "gaussian" else tuning.plenty_of_clicks
+        distinct.append(
+            Candidate("additive", _columns(1, "additive", shape), 1.0, -tuning.main_effects_odds, later, plenty)
+        )
     return distinct
 
 
@@ -190,8 +194,8 @@ def refused(make: Callable[[Cell], Any], shape: Cell) -> str | None:
 class Sampler:
     """The chain of one structure, hotter ones that help it, its recent draws, and how well these predicted."""
 
-    def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood) -> None:
-        self.shape, self.candidate, self._likelihood = shape, candidate, likelihood
+    def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood, tuning: Tuning = USUAL) -> None:
+        self.shape, self.candidate, self._likelihood, self.tuning = shape, candidate, likelihood, tuning
         self.chain: AnyChain | None = None
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
@@ -256,7 +260,7 @@ class Sampler:
             for _ in range(min(sweeps, 4 * RUNGS)):
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
-            self.ladder_due = received + max(1.0, ledger.rounds / _LADDER)
+            self.ladder_due = received + max(1.0, ledger.rounds * self.tuning.ladder)
 
     @property
     def deviates(self) -> bool:

@@ -26,34 +26,20 @@ from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.guard import EFFORT, TOGETHER, Guard
+from tensorbandits.policies.guard import TOGETHER, Guard
 from tensorbandits.policies.recent import RECENT, model_of
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
+from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
-_UNKNOWNS = 2.0  # rewards for each number of the first structure, before which there is no evidence
-_USUAL, _CLICKS = 0.5, 0.1  # temperature
-_FEW = 4.0  # rewards for each number: before there are so many, sharpening what they say only spreads their errors
-_ANY = 0.02  # share of decisions in which every structure has the same chance
-_FARTHEST = 12.0  # nats that one may be behind, so that it can come back
-_LEAST = 0.25  # of the sweeps, which a structure gets that nobody believes in
-_NEW = 30.0  # rewards of a cell, after which the next says half as much of which structure is right
-_FORGET = 1.0 / 5000  # share of the evidence that fades with each reward
-_SETTLED = (
-    4000.0  # rewards, or _FEW for each number if these are more, after which one more says too little for a sweep
-)
-_SETTLED_JOINT = 500.0  # the same of a chain whose draws hardly depend on the one before
 _DRAWS = 8  # over which shares of rewards are averaged
-_MANY = 1.1  # times as many rewards, or as few, make earlier draws obsolete
 _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _SMALLEST_DECAY = 1e-3
-_DEVIATING = 6.0  # standard errors by which observed cells must deviate from a tensor before they may
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
-_TRY = 200  # from so many rewards per cell on, one of as many draws is for cells that were hardly tried
 
 
 class Due(NamedTuple):
@@ -78,8 +64,9 @@ class GibbsOracle:
         residual: bool | None,
         sweeps: int | None,
         max_sweeps: int,
+        tuning: Tuning = USUAL,
     ) -> None:
-        self.likelihood, self.exploration, self.residual = likelihood, exploration, residual
+        self.likelihood, self.exploration, self.residual, self.tuning = likelihood, exploration, residual, tuning
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self.samplers = self._start(shape, candidates)
         self.playing = 0  # the structure that drew last
@@ -87,16 +74,16 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
-        self.guard = Guard()  # of play that is colder than the posterior
+        self.guard = Guard(tuning=tuning)  # of play that is colder than the posterior
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
-        return [Sampler(shape, candidate, self.likelihood) for candidate in candidates]
+        return [Sampler(shape, candidate, self.likelihood, self.tuning) for candidate in candidates]
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration, self.guard = True, 1.0, Guard()
+        self._anew, self.exploration, self.guard = True, 1.0, Guard(tuning=self.tuning)
 
     @property
     def chances(self) -> Floats:
@@ -105,7 +92,9 @@ class GibbsOracle:
             return _SURE
         scores = np.array([sampler.score for sampler in self.samplers])
         chances = np.exp(scores - scores.max())
-        return np.asarray((1.0 - _ANY) * chances / chances.sum() + _ANY / len(scores))
+        return np.asarray(
+            (1.0 - self.tuning.any_structure) * chances / chances.sum() + self.tuning.any_structure / len(scores)
+        )
 
     def observe(self, cell: Cell, count: float, total: float, ledger: Ledger) -> None:
         """Score the structures by rewards that they have not learned from yet, though the ledger has them.
@@ -117,7 +106,7 @@ class GibbsOracle:
         variance = self._variance_at(cell)
         new = self._news(cell, count, ledger)
         for sampler in self.samplers:
-            sampler.score *= (1.0 - _FORGET) ** (new * count)
+            sampler.score *= (1.0 - self.tuning.forget) ** (new * count)
             sampler.score += new * sampler.log_score(cell, count, total, variance)
         self._level_scores()
 
@@ -144,7 +133,7 @@ class GibbsOracle:
     def _judges(self) -> bool:
         """Whether there are structures to choose from, and draws of all that are more than mostly the prior's."""
         several = len(self.samplers) > 1 and all(sampler.draws for sampler in self.samplers)
-        return several and self.seen >= _UNKNOWNS * self.samplers[0].numbers
+        return several and self.seen >= self.tuning.judged_from * self.samplers[0].numbers
 
     def _variance_at(self, cell: Cell) -> float:
         """The largest variance of a reward that a structure believes in."""
@@ -153,14 +142,14 @@ class GibbsOracle:
     def _news(self, cell: Cell, count: float, ledger: Ledger) -> float:
         """What of each of the last rewards of a cell, which the ledger has, is news."""
         before = max(ledger[cell].rounds - count, 0.0)
-        some = _NEW * self.worth
+        some = self.tuning.news * self.worth
         return min(1.0, some * math.log1p(count / (before + some)) / count)
 
     def _level_scores(self) -> None:
         """Count scores from the best one, and let none fall too far behind."""
         best = max(sampler.score for sampler in self.samplers)
         for sampler in self.samplers:
-            sampler.score = max(sampler.score - best, -_FARTHEST)
+            sampler.score = max(sampler.score - best, -self.tuning.farthest)
 
     def __call__(self, ledger: Ledger, rng: np.random.Generator) -> Any:
         """Sweep for all new rewards, up to ``max_sweeps`` times, and return the draw of a structure."""
@@ -172,7 +161,7 @@ class GibbsOracle:
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
         due = self._due(ledger, playing)
-        if self._tries(playing, ledger) and rng.random() * _TRY < 1.0:
+        if self._tries(playing, ledger) and rng.random() * self.tuning.tried < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
         warm = self._warm(playing, ledger) if self.guard.share and rng.random() < self.guard.share else None
         guards = playing.warm.one(warm, ledger, rng) if warm else None
@@ -185,7 +174,7 @@ class GibbsOracle:
         for k, (sampler, chance) in enumerate(zip(self.samplers, chances.tolist(), strict=True)):
             wanted = self._per_reward(sampler) * due.steps
             if k != self.playing:  # believed by few, it may lag behind
-                sampler.credit += wanted * min(1.0, max(_LEAST, 2.0 * chance))
+                sampler.credit += wanted * min(1.0, max(self.tuning.least_sweeps, 2.0 * chance))
                 wanted = math.floor(sampler.credit)
                 sampler.credit -= wanted
             self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
@@ -207,9 +196,12 @@ class GibbsOracle:
         for sampler, chance in zip(oracle.samplers, oracle.chances.tolist(), strict=True):
             due = oracle._due(ledger, sampler)
             if oracle._tries(sampler, ledger):
-                model, few = sampler.model(ledger), math.ceil(draws / _TRY) + _DRAWS
-                yield from ((chance / _TRY / few, Trying(model, oracle._hardly_tried(ledger, rng))) for _ in range(few))
-                chance *= 1.0 - 1.0 / _TRY
+                model, few = sampler.model(ledger), math.ceil(draws / self.tuning.tried) + _DRAWS
+                yield from (
+                    (chance / self.tuning.tried / few, Trying(model, oracle._hardly_tried(ledger, rng)))
+                    for _ in range(few)
+                )
+                chance *= 1.0 - 1.0 / self.tuning.tried
             if warm := oracle._warm(sampler, ledger):
                 guards, share = sampler.warm.models(warm, ledger), oracle.guard.share
                 yield from ((chance * share / len(guards), model) for model in guards)
@@ -246,13 +238,15 @@ class GibbsOracle:
         """Return what there is to sweep for, if a sampler decides; draws that are obsolete by now are forgotten."""
         received = ledger.received
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
-        much = lost > (_MANY - 1.0) * ledger.rounds  # is as good as news; little by little is nothing to catch up with
+        much = (
+            lost > (self.tuning.obsolete - 1.0) * ledger.rounds
+        )  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
-        numbers = _FEW * max(sampler.numbers for sampler in self.samplers)
+        numbers = self.tuning.sharpened_from * max(sampler.numbers for sampler in self.samplers)
         joint = playing.chain is not None and playing.chain.joint
-        settled = _SETTLED_JOINT if joint else max(_SETTLED, numbers)
+        settled = self.tuning.settled_together if joint else max(self.tuning.settled, numbers)
         share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)  # rewards that are worth a sweep
-        if received > _MANY * self.seen or much or news > RECENT * share:
+        if received > self.tuning.obsolete * self.seen or much or news > RECENT * share:
             for sampler in self.samplers:
                 sampler.forget()
         steps = math.ceil(max(news, 1.0) / share) if received else 0
@@ -260,7 +254,12 @@ class GibbsOracle:
 
     def _tries(self, sampler: Sampler, ledger: Ledger) -> bool:
         """Say whether a draw may be for cells that were hardly tried."""
-        return not self._anew and sampler.draws > 0 and self.residual is not False and self._per_cell(ledger) >= _TRY
+        return (
+            not self._anew
+            and sampler.draws > 0
+            and self.residual is not False
+            and self._per_cell(ledger) >= self.tuning.tried
+        )
 
     def _knows(self, sampler: Sampler, due: Due) -> bool:
         """Say whether an earlier draw is as good as another."""
@@ -283,7 +282,7 @@ class GibbsOracle:
             return
         assert sampler.chain is not None
         sampler.looked = ledger.received
-        if misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units) > _DEVIATING:
+        if misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units) > self.tuning.deviating:
             sampler.allow_residual(units)
             sampler.forget()
             self._sweep(sampler, ledger, units, rng, self.max_sweeps)
@@ -302,7 +301,9 @@ class GibbsOracle:
         weight = self._weight(sampler, ledger)
         if weight <= 1.0:
             return
-        sampler.warm_credit += self._per_reward(sampler) * due.steps * max(EFFORT, self.guard.share / 2.0)
+        sampler.warm_credit += (
+            self._per_reward(sampler) * due.steps * max(self.tuning.guard_sweeps, self.guard.share / 2.0)
+        )
         if sampler.warm_credit >= TOGETHER and (at := sampler.ladder.warm(ledger.rounds, weight)) is not None:
             sweeps = math.floor(sampler.warm_credit)
             sampler.warm_credit -= sweeps
@@ -319,7 +320,7 @@ class GibbsOracle:
 
         That is one, and one more for each time that all rewards have doubled since: so regret grows by the logarithm.
         """
-        least = self.worth * (1.0 + math.log2(self._per_cell(ledger) / _TRY))
+        least = self.worth * (1.0 + math.log2(self._per_cell(ledger) / self.tuning.tried))
         return rng.permutation(np.argwhere(ledger.dense()[0] < least))
 
     def _weight(self, sampler: Sampler, ledger: Ledger) -> float:
@@ -328,9 +329,9 @@ class GibbsOracle:
         Of clicks and counts it grows in steps, as all that was drawn for a weight is drawn again for another one.
         """
         each = ledger.rounds / (self.worth * sampler.numbers)
-        weight = max(1.0, each / _FEW)
+        weight = max(1.0, each / self.tuning.sharpened_from)
         if self.likelihood.augmented:
-            weight = _MANY ** math.floor(math.log(weight) / math.log(_MANY))
+            weight = self.tuning.obsolete ** math.floor(math.log(weight) / math.log(self.tuning.obsolete))
         return min(1.0 / self.exploration, weight)
 
     def _per_reward(self, sampler: Sampler) -> int:
@@ -400,7 +401,7 @@ class GibbsOracle:
         ]
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing = 0.0, 0
-            self.samplers, self.guard = self._start(shape, candidates), Guard(self.guard.context)
+            self.samplers, self.guard = self._start(shape, candidates), Guard(self.guard.context, self.tuning)
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
@@ -449,7 +450,7 @@ class TensorThompsonSampling(ModelSampling):
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
-        31 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
         the posterior would have nearly all cells tried for most of a campaign.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
@@ -463,6 +464,7 @@ class TensorThompsonSampling(ModelSampling):
         have more than 500 entries, each of which changes little.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
     draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
+    tuning : other values of the constants in :class:`Tuning`, by name, for those who study them.
 
     >>> policy = TensorThompsonSampling((3, 4, 5), rank=2, context=(0,), seed=0)
     >>> cell = policy.ask((1,))
@@ -490,8 +492,11 @@ class TensorThompsonSampling(ModelSampling):
         sweeps: int | None = None,
         max_sweeps: int = 100,
         draws: int = 64,
+        tuning: Mapping[str, float] | None = None,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
+        constants = Tuning.of(tuning)
+        self.tuning = None if tuning is None else dict(tuning)
         self.rank, self.structure = rank, check_structure(structure)
         self.reward: Reward = reward
         self.exploration = None if exploration is None else check_positive(exploration, "exploration")
@@ -512,10 +517,11 @@ class TensorThompsonSampling(ModelSampling):
             sizes,
             self._candidates(sizes),
             likelihood=likelihood,
-            exploration=self.exploration or (_CLICKS if clicks else _USUAL),
+            exploration=self.exploration or (constants.temperature_of_clicks if clicks else constants.temperature),
             residual=self.residual,
             sweeps=self.sweeps,
             max_sweeps=self.max_sweeps,
+            tuning=constants,
         )
         super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
         self.oracle.guard.context = self.context
@@ -535,7 +541,7 @@ class TensorThompsonSampling(ModelSampling):
         return super().refusal_to_grow(shape) or refused(self._candidates, check_shape(shape))
 
     def _candidates(self, shape: Cell) -> list[Candidate]:
-        return candidates(self.rank, self.structure, shape, self.decay, self.reward)
+        return candidates(self.rank, self.structure, shape, self.decay, self.reward, Tuning.of(self.tuning))
 
     def _grow(self, shape: Cell) -> None:
         super()._grow(shape)

@@ -1,0 +1,98 @@
+"""The constants of Thompson sampling in one value, each with what it does and the suite of benchmarks that judges it.
+
+Propensities are exact whatever the constants are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from tensorbandits.base.checks import check_positive
+
+_MOST_GUARD = 6.75  # 1 over the largest doubt (1 - doubt)^2
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The constants of Thompson sampling.
+
+    Attributes
+    ----------
+    temperature, temperature_of_clicks : what ``exploration=None`` is, of clicks the second (suite ``exploration``).
+    sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
+        are so many, sharpening what they say only spreads their errors (suite ``exploration``).
+    guard : times ``doubt (1 - doubt)^2``, the share of decisions that the posterior itself makes (suite ``locking``).
+    guard_least : its share however little is doubted: its chain may be where it is by chance (suite ``locking``).
+    guard_sweeps : the posterior's sweeps over those of the chain that plays (suite ``locking``).
+    judged_from : rewards for each number of the first structure, before which structures are not judged (suite
+        ``beds``).
+    any_structure : share of decisions in which every structure has the same chance (suite ``beds``).
+    farthest : nats that a structure may be behind, so that it can come back (suite ``beds``).
+    least_sweeps : share of the sweeps that a structure gets which nobody believes in (suite ``rounds``).
+    news : rewards of a cell, after which the next says half as much of which structure is right (suite ``beds``).
+    forget : share of the evidence for structures that fades with each reward (suite ``beds``).
+    main_effects_odds : nats of evidence against main effects alone before any reward (suite ``beds``).
+    plenty, plenty_of_clicks : rewards for each number, after which main effects alone become an affine tensor, of
+        clicks and counts the second (suite ``beds``).
+    settled : rewards, or ``sharpened_from`` for each number if these are more, after which the chains sweep for each
+        share of them (suite ``rounds``).
+    settled_together : the same of a chain that draws all numbers together (suite ``rounds``).
+    obsolete : times as many rewards, or as few, make earlier draws obsolete (suite ``rounds``).
+    ladder : the hotter chains step each time when there is this share of the rewards more (suite ``stuck``).
+    deviating : standard errors by which observed cells must deviate from a tensor before they may (suite ``beds``).
+    tried : from so many rewards per cell on, one of as many decisions is for cells that were hardly tried (suite
+        ``beds``, full-rank-long).
+    """
+
+    temperature: float = 0.5
+    temperature_of_clicks: float = 0.1
+    sharpened_from: float = 4.0
+    guard: float = 2.0
+    guard_least: float = 0.02
+    guard_sweeps: float = 0.1
+    judged_from: float = 2.0
+    any_structure: float = 0.02
+    farthest: float = 12.0
+    least_sweeps: float = 0.25
+    news: float = 30.0
+    forget: float = 1.0 / 5000.0
+    main_effects_odds: float = 4.0
+    plenty: float = 150.0
+    plenty_of_clicks: float = 50.0
+    settled: float = 4000.0
+    settled_together: float = 500.0
+    obsolete: float = 1.1
+    ladder: float = 1.0 / 400.0
+    deviating: float = 6.0
+    tried: float = 200.0
+
+    @classmethod
+    def of(cls, changes: Any) -> Self:
+        """Return the constants with some changed, given by name.
+
+        >>> Tuning.of({"settled": 1000}).settled, Tuning.of(None) == Tuning()
+        (1000.0, True)
+        """
+        if changes is None:
+            return cls()
+        if not isinstance(changes, Mapping):
+            raise TypeError(f'tuning is {changes!r}; give constants by name, such as {{"settled": 1000}}, or None')
+        known = [one.name for one in fields(cls)]
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"tuning names {name!r}; the constants are {', '.join(known)}")
+        found = replace(cls(), **{name: check_positive(value, name) for name, value in changes.items()})
+        for name in ("guard_least", "any_structure", "forget", "least_sweeps"):
+            if getattr(found, name) > 1.0:
+                raise ValueError(f"tuning: {name} is {getattr(found, name)}; it is a share: give a number up to 1")
+        if found.obsolete <= 1.0 or found.guard > _MOST_GUARD:
+            raise ValueError(
+                f"tuning: obsolete is {found.obsolete} and guard is {found.guard}; obsolete must be above 1, and guard "
+                f"at most {_MOST_GUARD}, where the posterior makes all decisions at times"
+            )
+        return found
+
+
+USUAL = Tuning()
