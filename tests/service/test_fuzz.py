@@ -7,7 +7,9 @@ from tensorbandits.service.http.access import ACCESS
 from tests.service.served import Service
 
 
-@pytest.mark.parametrize("keyed", [pytest.param(False, id="open", marks=pytest.mark.slow), pytest.param(True, id="keys")])
+@pytest.mark.parametrize(
+    "keyed", [pytest.param(False, id="open", marks=pytest.mark.slow), pytest.param(True, id="keys")]
+)
 def test_no_answer_is_an_error_of_ours_or_not_as_described(tmp_path, keyed):
     report = Report()
     with Service(tmp_path / "own.db", rate=0) as service:
