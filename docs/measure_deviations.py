@@ -1,7 +1,7 @@
 """Measure what each deviation from the paper changes, and print the numbers as a Markdown table.
 
-    python docs/measure_deviations.py            # all rows, a few minutes on one core
-    python docs/measure_deviations.py rotation   # only the rows whose name contains a word
+    python -m docs.measure_deviations            # all rows, a few minutes on one core
+    python -m docs.measure_deviations rotation   # only the rows whose name contains a word
 
 Every row runs on the paper's tensors (order 3, rank 2, noise 1) with the seeds 0, 1, .. and is repeatable.
 """
@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 
 import tensorbandits as tb
 from tensorbandits import theory
+from tensorbandits.model.likelihood import Observations
 from tensorbandits.model.solve import row_equations, solve_spd
-from tensorbandits.model.sweep import Model, sweep
+from tensorbandits.model.sweep import Model, Prior, sweep
 from tensorbandits.tensor.completion import _Draws, _leading, _project_others, _weigh
 from tensorbandits.tensor.tucker import rotation
 from tests.plain.completion import project
@@ -28,12 +29,23 @@ from tests.plain.sweep import core_equations
 ROWS: dict[str, Callable[[], str]] = {}
 
 
-def row(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
-    def keep(measure: Callable[[], str]) -> Callable[[], str]:
-        ROWS[name] = measure
-        return measure
+Measure = Callable[[], str]
 
-    return keep
+
+def row_in(rows: dict[str, Measure]) -> Callable[[str], Callable[[Measure], Measure]]:
+    """Return what puts a function among the rows, under a name."""
+
+    def row(name: str) -> Callable[[Measure], Measure]:
+        def keep(measure: Measure) -> Measure:
+            rows[name] = measure
+            return measure
+
+        return keep
+
+    return row
+
+
+row = row_in(ROWS)
 
 
 def explored(p: int, w: float, rounds: int, seed: int, stream: int = 0) -> tuple[np.ndarray, tb.Ledger]:
@@ -336,14 +348,14 @@ def fit_rows(indicator: bool, weight: bool, variance: float, rounds: int, seed: 
     start = [rng.standard_normal((p, 2)) for _ in range(3)]
     start = [U / np.linalg.norm(U, axis=0) for U in start]
     model = tb.Tucker(np.ones((2, 2, 2)), tuple(start))
-    prior, fit = Model.of(model), Model.of(model)
+    fit, kind = Model.of(model), np.zeros(8, dtype=np.int64)
+    prior = Prior(fit.rows.copy(), fit.core.copy(), 0.0, np.full(6, 1 / variance), kind, np.array([0.01]))
     data = ledger.cells, ledger.counts / noise_variance, ledger.totals / noise_variance
     for _ in range(20):
         if not indicator and not weight:
             sweep(
-                *(fit, prior, np.full(6, 1 / variance), ledger, ledger.totals, np.zeros((1, 6 * p + 9))),
+                *(fit, prior, Observations.of(ledger, ledger.totals, 0.0), np.zeros((1, 6 * p + 9))),
                 variance=noise_variance,
-                core_precision=0.01,
                 offset_precision=None,
             )
             model = fit.tensor()
@@ -479,10 +491,10 @@ def skewed() -> str:
     )
 
 
-def main(words: list[str]) -> None:
+def main(words: list[str], rows: dict[str, Measure]) -> None:
     start = time.perf_counter()
     print("| deviation | measured effect |\n|:--|:--|")
-    for name, measure in ROWS.items():
+    for name, measure in rows.items():
         if not words or any(word in name for word in words):
             before = time.perf_counter()
             print(f"| {name} | {measure()} |", flush=True)
@@ -492,4 +504,4 @@ def main(words: list[str]) -> None:
 
 if __name__ == "__main__":
     with threadpool_limits(limits=1):
-        main(sys.argv[1:])
+        main(sys.argv[1:], ROWS)

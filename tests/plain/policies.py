@@ -6,7 +6,7 @@ import numpy as np
 
 import tensorbandits as tb
 from tensorbandits.model.sweep import Model
-from tensorbandits.policies.ensemble import _MOST_PASSES, _SETTLED, EnsembleOracle
+from tensorbandits.policies.ensemble import _SETTLED, EnsembleOracle
 from tensorbandits.policies.thompson import GibbsOracle
 from tests.plain.sweep import PlainChain, row_by_row, sweep
 
@@ -56,7 +56,7 @@ class PlainEnsemble(EnsembleOracle):
     def advance(self, ledger, rng):
         return WrittenOut(super().advance(ledger, rng).tensor())
 
-    def _fit(self, model, prior, ledger, perturbation, units):
+    def _fit(self, model, prior, ledger, perturbation, units, steps=1):
         if self._affine:
             model.core[0] += model.offset - prior.offset
             model.offset = prior.offset
@@ -68,22 +68,22 @@ class PlainEnsemble(EnsembleOracle):
             orders = (np.indices(self._ranks) > 0).sum(axis=0).ravel()
             ties[orders == 0] = held
             ties[(orders > 1) & (self.structure == "additive")] = np.inf
-        for done in range(1, _MOST_PASSES + 1):
+        for _ in range(steps):
             before = tensor.at(ledger.cells)
             seen = self.likelihood.expect(ledger, units, before)
             push, slopes = self.likelihood.held(ledger, before, perturbation)
             target = seen.target + slopes * before + push
-            tensor = sweep(
-                *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision + slopes, target),
-                self._no_noise[0],
-                variance=self.likelihood.variance,
-                core_precision=ties,
-                offset_precision=None if self._affine else held,
-                rows=self.rows,
-                constant=self._affine,
-            )
-            settled = np.abs(tensor.at(ledger.cells) - before).max() < _SETTLED * units.scale
-            if done >= self.sweeps and (settled or not self.likelihood.augmented):
+            for _ in range(self.sweeps):
+                tensor = sweep(
+                    *(tensor, prior.tensor(), precisions, ledger.cells, seen.precision + slopes, target),
+                    self._no_noise[0],
+                    variance=self.likelihood.variance,
+                    core_precision=ties,
+                    offset_precision=None if self._affine else held,
+                    rows=self.rows,
+                    constant=self._affine,
+                )
+            if np.abs(tensor.at(ledger.cells) - before).max() < _SETTLED * units.scale:
                 break
         solved = Model.of(tensor)
         model.rows, model.core, model.offset = solved.rows, solved.core, solved.offset

@@ -55,7 +55,7 @@ def test_only_uniform_rounds_feed_the_completion():
 def test_a_completion_goes_on_from_the_last_and_is_no_worse_than_a_fresh_one():
     """Warm starts settle where spectral starts do, or at a larger core, and take far fewer iterations."""
     mean = tb.paper_tensor(8, 0.8, seed=0)
-    policy = TensorEpochGreedy.paper(mean.shape, 2, seed=0)
+    policy = TensorEpochGreedy.paper(mean.shape, 2, anew=False, seed=0)
     env = tb.TensorEnvironment(mean, seed=0)
     warm, cold, shortfall = 0, 0, []
     for _ in range(300):
@@ -201,7 +201,7 @@ def test_rewards_need_not_be_centred(offset):
 
 def settled(rounds, seed=0, rank=2, p=8):
     mean = tb.paper_tensor(p, 0.8, seed=seed)
-    policy = TensorEpochGreedy.paper(mean.shape, rank, seed=seed)
+    policy = TensorEpochGreedy.paper(mean.shape, rank, anew=False, seed=seed)
     tb.simulate(policy, tb.TensorEnvironment(mean, seed=seed), rounds)
     return policy
 
@@ -214,13 +214,35 @@ def test_a_completion_starts_from_the_spectra_again_when_a_tenth_more_was_explor
         return complete(*arguments, init=init, **more)
 
     mean = tb.paper_tensor(8, 0.8, seed=0)
-    policy = TensorEpochGreedy.paper(mean.shape, 2, seed=0)
+    policy = TensorEpochGreedy.paper(mean.shape, 2, anew=False, seed=0)
     monkeypatch.setattr("tensorbandits.policies.exploration.complete", spy)
     tb.simulate(policy, tb.TensorEnvironment(mean, seed=0), 400)
     cold = [rounds for rounds, fresh in starts if fresh]
     warm = [rounds for rounds, fresh in starts if not fresh]
     assert len(warm) > 3 * len(cold) > 15
     assert all(1.1 * a <= b < 1.1 * a + 2 for a, b in itertools.pairwise(cold))
+
+
+def test_the_papers_completions_start_anew_in_a_policy_that_was_saved_too():
+    """Greedy rounds play the best cell of the completion of all that was explored, whatever was completed before."""
+    mean = tb.paper_tensor(8, 0.5, seed=1)
+    env = tb.TensorEnvironment(mean, seed=1)
+    policy, other = TensorEpochGreedy.paper(mean.shape, 2, seed=1), TensorEpochGreedy(mean.shape, 2, seed=1)
+    assert policy.anew
+    assert not other.anew
+    differing = 0
+    for round_ in range(500):
+        if round_ == 200:
+            policy = TensorEpochGreedy.from_state_dict(policy.state_dict())
+        warm = policy._last
+        policy.learn()
+        cell, note = policy.decide(policy.query())
+        if note <= 0:  # a greedy round
+            assert cell == complete(policy.explored, 2).best()
+            if warm is not None:
+                differing += complete(policy.explored, 2, init=warm.factors).best() != cell
+        policy.tell(cell, env.pull(cell), note)
+    assert differing  # else starting anew would be no different
 
 
 def test_a_poor_start_does_not_stay():

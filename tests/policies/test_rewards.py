@@ -214,6 +214,46 @@ def test_an_ensemble_forgets_where_few_rewards_had_led_its_models(reward, rank, 
     assert policy.estimate(np.argwhere(np.ones(policy.shape))).max() < 3.0
 
 
+@pytest.mark.parametrize("reward", ["gaussian", "bernoulli", "binomial", "count"])
+def test_an_ensemble_need_not_be_told_a_rank(reward):
+    policy = tb.TensorEnsembleSampling(SHAPE, reward=reward, ensemble_size=4, seed=0)
+    told = tb.TensorEnsembleSampling(SHAPE, "auto", reward=reward, ensemble_size=4, seed=0)
+    assert play(policy, 30) == play(told, 30)
+    assert same(policy.state_dict(), told.state_dict())
+    assert policy.oracle.rank == (3, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("reward", "settings"), [("bernoulli", {}), ("count", {}), ("bernoulli", {"structure": "affine"})]
+)
+def test_a_model_of_an_ensemble_takes_one_step_for_few_rewards_and_many_for_a_batch(reward, settings, monkeypatch):
+    """Else a decision takes ten times as long, and after a batch models are not where its rewards are."""
+    policy = make(tb.TensorEnsembleSampling, reward, **settings)
+    oracle, solves = policy.oracle, []
+    solve = oracle._solve
+    monkeypatch.setattr(oracle, "_solve", lambda *what: solves.append(solve(*what)))
+    rng = np.random.default_rng(0)
+    cells = rng.integers(SHAPE, size=(5000, 3))
+    rewards = (rng.random(5000) < RATES[tuple(cells.T)]).astype(float)
+    policy.tell_many(cells, rewards)
+    oracle.update(0, policy.ledger, rng)
+    batch = len(solves)
+    assert 4 <= batch <= 32
+    before = oracle.members[0].model.at(cells)
+    oracle._fit(
+        *(oracle.members[0].model, oracle._in_units(oracle.members[0].prior, oracle.likelihood.units(policy.ledger))),
+        policy.ledger,
+        np.sqrt(oracle.likelihood.information(policy.ledger)) * oracle.members[0].perturbation,
+        *(oracle.likelihood.units(policy.ledger), 32),
+    )
+    assert np.abs(oracle.members[0].model.at(cells) - before).max() < 0.2  # it was about where it settles
+    solves.clear()
+    for cell, reward_ in zip(cells[:20].tolist(), rewards[:20]):
+        policy.tell(cell, reward_)
+        oracle.update(0, policy.ledger, rng)
+    assert len(solves) == 20
+
+
 def test_what_is_believed_of_counts_lies_within_bounds_though_little_is_known():
     policy = tb.TensorThompsonSampling((3, 4), reward="count", seed=0)
     policy.tell_many([(1, 1)] * 50, [20] * 50)

@@ -27,6 +27,9 @@ POLICIES = {
     "epoch-greedy": tb.PolicyRecipe("epoch-greedy", {"paper": True, "rank": 2}),
 }
 ENVIRONMENTS = {"cube": tb.PaperWorld(p=4), "matrix": tb.PaperWorld(p=6, signal=0.8, order=2)}
+# Each process of a test run that meets Ray starts one, whose workers take seconds for every test: one test of it is in
+# every run. What Dask, or processes here, guard in the same code is left to ``make test-all``.
+RAY_LATER = pytest.param("ray", marks=pytest.mark.slow)
 
 
 def sweep(folder, **where):
@@ -160,7 +163,7 @@ def test_each_result_comes_as_it_is_ready(backend, request, tmp_path):
     assert sorted(order) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("backend", ["dask", "ray"])
+@pytest.mark.parametrize("backend", ["dask", RAY_LATER])
 def test_an_error_on_a_cluster_names_the_job(backend, request):
     wrong = Job("world", "wrong", 0, tb.PaperWorld(p=3), lambda seed: tb.VectorizedUCB((2, 2)), 5)
     with pytest.raises(ValueError, match="same shape") as caught:
@@ -169,7 +172,7 @@ def test_an_error_on_a_cluster_names_the_job(backend, request):
     assert any("same Python and packages" in note for note in caught.value.__notes__)
 
 
-@pytest.mark.parametrize("backend", ["dask", "ray"])
+@pytest.mark.parametrize("backend", ["dask", RAY_LATER])
 def test_other_software_on_a_worker_is_refused(backend, request, monkeypatch):
     monkeypatch.setattr(backends, "software", lambda: software() | {"numpy": "1.0"})
     with pytest.raises(RuntimeError, match=r"numpy .* instead of 1\.0.*install the same"):
@@ -177,7 +180,7 @@ def test_other_software_on_a_worker_is_refused(backend, request, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that Dask lost with it
-@pytest.mark.parametrize("backend", ["local", "dask", "ray"])
+@pytest.mark.parametrize("backend", ["local", "dask", RAY_LATER])
 def test_the_death_of_a_worker_is_an_error_and_no_hang(backend, request):
     """Dask tries again on other workers, as often as the cluster allows."""
     with pytest.raises(Exception, match=r"died|terminated|lost a job|KilledWorker"):
@@ -190,7 +193,15 @@ def test_an_address_where_nobody_answers_is_named(monkeypatch):
         list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend="dask", address="tcp://127.0.0.1:9")))
 
 
-def test_a_second_ray_cluster_is_refused(ray_cluster):
+def test_a_second_ray_cluster_is_refused(monkeypatch):
+    """Told of a cluster that it need not reach; the same beside a real one is below."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    with pytest.raises(ValueError, match=r"already connected.*ray\.shutdown"):
+        list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend="ray", address="10.0.0.1:6379")))
+
+
+@pytest.mark.slow
+def test_a_second_ray_cluster_is_refused_beside_a_real_one(ray_cluster):
     with pytest.raises(ValueError, match=r"already connected.*ray\.shutdown"):
         list(backends.run_jobs(jobs(tb.PaperWorld(p=2)), Where(backend="ray", address="10.0.0.1:6379")))
 

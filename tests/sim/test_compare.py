@@ -64,6 +64,7 @@ def test_a_policy_name_and_its_place_do_not_change_its_results(comparison):
         assert np.array_equal(one.regret, two.regret)
 
 
+@pytest.mark.slow  # the files that two processes write are compared in every run, in test_backends.py
 def test_processes_do_not_change_the_results():
     one, two = (compare(POLICIES, environment, horizon=50, replications=3, n_jobs=n) for n in (1, 2))
     for a, b in zip(one.runs, two.runs, strict=True):

@@ -415,9 +415,7 @@ class TensorElimination(StagedPolicy):
 
     def _eliminate(self, ridge: SubspaceRidge) -> None:
         """Drop the arms whose upper bound is below the largest lower bound."""
-        # Fewer rewards than coordinates make an estimate that is mostly penalty, whatever its widths say.
-        fewest = max(_FEWEST, ridge.inside) if self.reuse_data else _FEWEST if self.noise is None else 0
-        if self._ledger.rounds < fewest:
+        if self._ledger.rounds < self._fewest(ridge):
             return
         counts = self._all_told()[0] if self.reuse_data else self._told[0]
         mean = (self._fit(ridge) if self.reuse_data else ridge.mean(*self._told))[self._active]
@@ -425,6 +423,12 @@ class TensorElimination(StagedPolicy):
         upper, lower = mean + width, mean - width
         # Without noise widths vanish, and arms that are alike must not be told apart by rounding.
         self._active = self._active[upper >= lower.max() - TIE * np.abs(lower).max()]
+
+    def _fewest(self, ridge: SubspaceRidge) -> int:
+        """Return with how many rewards elimination begins."""
+        if self.reuse_data:  # fewer than coordinates make an estimate that is mostly penalty, whatever its widths say
+            return max(_FEWEST, ridge.inside)
+        return _FEWEST if self.noise is None else 0
 
     def _radius(self, ridge: SubspaceRidge) -> float:
         """Return ``xi`` times the noise's standard deviation."""

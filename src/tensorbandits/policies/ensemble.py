@@ -34,8 +34,9 @@ from tensorbandits.policies.approximate import Draw, ModelSampling, Oracle
 from tensorbandits.policies.structures import candidates, check_structure, refused
 from tensorbandits.tensor.tucker import Floats, Tucker
 
-_MOST_PASSES = 50  # to bring a model of clicks or counts up to date
-_SETTLED = 0.05  # change of a value in a pass, in units of the prior's scale, with which they end
+_STEPS = 32  # to bring a model of clicks or counts up to date on plenty of rewards that are all new to it; on few, 1
+_PLENTY = 4.0  # rewards for each number of a model
+_SETTLED = 0.05  # change of a value in a step, in units of the prior's scale, with which they end
 _PRIOR_REWARDS = 2.0  # how many rewards the first guess of the noise variance counts for
 
 
@@ -60,6 +61,13 @@ class Member:
         perturb(ledger.counts, self.counts, faded, rng.standard_normal(len(ledger)), total)
         self.counts, self.perturbation, self.log_faded = ledger.counts.copy(), total, ledger.log_faded
         return total
+
+    def steps(self, ledger: Ledger) -> int:
+        """Return how many steps may be taken to bring the fit up to date: the more, the more rewards are new to it."""
+        known = math.exp(ledger.log_faded - self.log_faded) * float(self.counts.sum())
+        new = max(ledger.rounds - known, 0.0)
+        plenty = _PLENTY * (len(self.prior.rows) + len(self.prior.core))
+        return max(1, math.ceil(_STEPS * new / ledger.rounds * min(new / plenty, 1.0)))
 
     def grow(self, fresh: Sequence[Floats]) -> None:
         """Take the rows of new levels into the prior draw and, as a start, into the fit."""
@@ -164,50 +172,47 @@ class EnsembleOracle:
         if self.likelihood.learned:
             self.likelihood.variance = _noise_variance(ledger, units)
         spread = self.likelihood.information(ledger) if self.perturbation == "noise" else self.perturbation
+        steps = member.steps(ledger) if self.likelihood.augmented else 1
         perturbation = np.sqrt(spread) * member.perturb(ledger, rng)
         member.model = member.model or prior.copy()
         member.version = ledger.version
-        self._fit(member.model, prior, ledger, perturbation, units)
+        self._fit(member.model, prior, ledger, perturbation, units, steps)
         return member.model
 
-    def _fit(self, model: Model, prior: Model, ledger: Ledger, perturbation: Floats, units: Units) -> None:
+    def _fit(
+        self, model: Model, prior: Model, ledger: Ledger, perturbation: Floats, units: Units, steps: int = 1
+    ) -> None:
         """Solve for the blocks of a model in turn, as often as ``sweeps`` says, given the perturbations of targets.
 
-        Where observations depend on the model, they are taken at it before each pass, which makes it a step of Newton's
-        method in each block; there are as many as it takes to settle.
+        Where observations depend on the model, they are taken at it before, which makes that a step of Newton's method;
+        there are as many steps as it takes to settle, up to a limit.
         """
         about = units._replace(centre=prior.offset if self.intercept else model.offset)
         if model.affine:  # its offset is an entry of the core, about the prior's
             model.core[0] += model.offset - prior.offset
             model.offset = prior.offset
         if not self.likelihood.augmented:
-            seen = self.likelihood.expect(ledger, about, perturbation)
-            self._solve(model, prior, seen, perturbation, units, self.sweeps)
+            self._solve(model, prior, self.likelihood.expect(ledger, about, perturbation), perturbation, units)
             return
-        before = model.at(ledger.cells)
-        for done in range(1, _MOST_PASSES + 1):
+        before = model.at(ledger.cells, ledger.order)
+        for left in range(steps - 1, -1, -1):
             push, slopes = self.likelihood.held(ledger, before, perturbation)
             seen = self.likelihood.expect(ledger, about, before)
             seen = seen._replace(precision=seen.precision + slopes, target=seen.target + slopes * before)
-            self._solve(model, prior, seen, push, units, 1)
-            after = model.at(ledger.cells)
-            if done >= self.sweeps and np.abs(after - before).max() < _SETTLED * units.scale:
-                return
-            before = after
+            self._solve(model, prior, seen, push, units)
+            if left:
+                after = model.at(ledger.cells, ledger.order)
+                if np.abs(after - before).max() < _SETTLED * units.scale:
+                    return
+                before = after
 
     def _solve(
-        self,
-        model: Model,
-        prior: Model,
-        observations: Observations,
-        perturbation: Floats,
-        units: Units,
-        passes: int,
+        self, model: Model, prior: Model, observations: Observations, perturbation: Floats, units: Units
     ) -> None:
         ridge = np.array([self.core_ridge / units.scale**2])
         held = Prior(prior.rows, prior.core, prior.offset, self._precision, self._kind, ridge)
         sweep(
-            *(model, held, observations._replace(target=observations.target + perturbation), self._no_noise[:passes]),
+            *(model, held, observations._replace(target=observations.target + perturbation), self._no_noise),
             variance=self.likelihood.variance,
             offset_precision=units.scale**-2 if self.intercept else None,
         )
@@ -282,7 +287,7 @@ class TensorEnsembleSampling(ModelSampling):
     def __init__(
         self,
         shape: Sequence[int],
-        rank: Rank,
+        rank: Rank = "auto",
         *,
         context: Sequence[int] = (),
         structure: Structure | None = None,

@@ -60,6 +60,8 @@ class TensorEpochGreedy(Policy):
     centre : complete the rewards about their mean, which then is a constant besides the tensor; the paper does not.
         Sampling cells at random blurs a completion in proportion to the size of rewards, so a large mean must go; the
         rank is then that of the deviations from it.
+    anew : start each completion from the spectra, as in the paper, instead of from the last one's factors and from the
+        spectra only when a tenth more was explored.
 
     >>> policy = TensorEpochGreedy((3, 4, 5), rank=2, context=(1,), seed=0)
     >>> cell = policy.ask((2,))
@@ -82,6 +84,7 @@ class TensorEpochGreedy(Policy):
         initial: int | None = None,
         weights: Sequence[ArrayLike] | None = None,
         centre: bool = True,
+        anew: bool = False,
         seed: int | np.random.SeedSequence | None = None,
     ) -> None:
         super().__init__(shape, context=context, seed=seed)
@@ -90,7 +93,7 @@ class TensorEpochGreedy(Policy):
         self.rank, self.schedule = rank, schedule
         self.C_0, self.C_2 = check_positive(C_0, "C_0"), check_positive(C_2, "C_2")
         self.initial = None if initial is None else check_count(initial, "initial")
-        self.weights, self.centre = weights, bool(centre)
+        self.weights, self.centre, self.anew = weights, bool(centre), bool(anew)
         self._weights = check_weights(weights, tuple(self.shape[j] for j in self.decided))
         ranks = resolve_rank(rank, self.shape)
         self._rank = ranks or feasible_rank([min(2, size) for size in self.shape])  # for the schedules only
@@ -109,8 +112,8 @@ class TensorEpochGreedy(Policy):
 
     @classmethod
     def paper(cls, shape: Sequence[int], rank: Rank, **arguments: Any) -> Self:
-        """Return the policy with the paper's values: its schedule, C_0 = C_2 = 1."""
-        values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0, "centre": False}
+        """Return the policy with the paper's values: its schedule, C_0 = C_2 = 1, completions that start anew."""
+        values: dict[str, Any] = {"schedule": "paper", "C_0": 1.0, "C_2": 1.0, "centre": False, "anew": True}
         return cls(shape, rank, **(values | arguments))
 
     @property
@@ -238,11 +241,12 @@ class TensorEpochGreedy(Policy):
     def _completion(self) -> Completion:
         """The completion of the present data.
 
-        It goes on from the last greedy round's. Whenever there are a tenth more data than when it last did, it starts
-        from the spectra as well, and the better one is kept: power iteration may stay near a start that was poor.
+        Unless each is to start anew, it goes on from the last greedy round's. Whenever there are a tenth more data than
+        when it last did, it starts from the spectra as well, and the better one is kept: power iteration may stay near
+        a start that was poor.
         """
         if self._fit is None:
-            last, fits = self._last, []
+            last, fits = None if self.anew else self._last, []
             if last is None or self._restart_due():
                 fits.append(self._exploration.complete(self.explored, self.rank, centre=self.centre))
             if last is not None and all(fit.info.rank == last.info.rank for fit in fits):
