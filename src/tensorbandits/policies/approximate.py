@@ -29,6 +29,8 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import Likelihood
+from tensorbandits.model.revenue import Revenue
+from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.model.rewards import Reward
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
@@ -39,7 +41,7 @@ from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 if TYPE_CHECKING:
     from tensorbandits.policies.explanation import Explanation
 
-Draw = Tucker | Floats | Model
+Draw = Tucker | Floats | Model | RevenueDraw
 
 SLOW_CORE = 512  # with more entries of the core a decision takes more than a tenth of a second
 _LARGEST_CORE = 4096
@@ -250,7 +252,7 @@ class ApproximateThompsonSampling(Policy):
 
     def _mean_rewards(self, draw: Draw, cells: NDArray[np.int64]) -> Floats:
         """The mean rewards of cells (n, d) in a draw, shape (n,)."""
-        return draw.at(cells) if isinstance(draw, Model) else values_at(draw, cells)
+        return draw.at(cells) if isinstance(draw, (Model, RevenueDraw)) else values_at(draw, cells)
 
     def _aside(self) -> np.random.Generator:
         """A generator with a stream of its own, which leaves the policy's where it is."""
@@ -302,7 +304,7 @@ def as_sampling(policy: Policy) -> ApproximateThompsonSampling | None:
 
 def best_of(draw: Draw, query: Query) -> Cell:
     """The best allowed cell of a draw."""
-    if isinstance(draw, Model):
+    if isinstance(draw, (Model, RevenueDraw)):
         return draw.best(query.fixed, query.allowed)
     fixed = {j: level for j, level in enumerate(query.fixed.tolist()) if level >= 0}
     return best_cell(draw, fixed, query.allowed)
@@ -333,13 +335,13 @@ def core_refusal(ranks: Cell) -> str | None:
 class ModelOracle(Oracle, Protocol):
     """An oracle that keeps a model and changes it in place, so that a draw need not be made anew."""
 
-    likelihood: Likelihood
+    likelihood: Likelihood | Revenue
 
-    def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model:
+    def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model | RevenueDraw:
         """Return the model of the next draw; it is valid until the oracle is used again."""
         ...
 
-    def more(self, ledger: Ledger, rng: np.random.Generator, count: int, /) -> Iterator[Model]:
+    def more(self, ledger: Ledger, rng: np.random.Generator, count: int, /) -> Iterator[Model | RevenueDraw]:
         """Yield the models of further draws given the same ledger, each valid until the next."""
         ...
 
@@ -387,7 +389,7 @@ class ModelSampling(ApproximateThompsonSampling):
         return self.oracle.likelihood.typical(rewards)
 
     def _checked_draw(self, oracle: Any, rng: np.random.Generator) -> Draw:
-        model: Model = oracle.advance(self._ledger, rng)
+        model: Model | RevenueDraw = oracle.advance(self._ledger, rng)
         return model.copy()
 
     def check_reward(self, reward: Any) -> float:
