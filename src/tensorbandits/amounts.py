@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbandits.base.checks import Cell, check_array, check_cell, check_cells, check_rewards
+from tensorbandits.base.checks import Cell, check_array, check_cell, check_cells, check_reward, check_rewards
 from tensorbandits.ledger import Ledger
 
 _GONE = 1e-12  # what a cell counts for whose amounts were all taken back
@@ -55,7 +55,7 @@ class RevenueLedger(Ledger):
             return False
         return self.conversions == other.conversions and self.amounts.near(other.amounts)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     @classmethod
     def size(cls, reward: float) -> float:
@@ -106,19 +106,21 @@ class RevenueLedger(Ledger):
             sums = [plain.totals, plain.squares]
         else:
             if any(column is None for column in given):
-                raise ValueError("give log_totals and log_squares: what the logarithms of amounts, and their squares, add up to")
+                raise ValueError(
+                    "give log_totals and log_squares: what the logarithms of amounts, and their squares, add up to"
+                )
             sums = [check_array(c, name, (n,)) for c, name in zip(given, ("log_totals", "log_squares"), strict=True)]
             if not ((plain.totals >= 0) & (plain.squares <= plain.totals**2 * (1 + _ROUNDING))).all():
                 raise ValueError("totals or squares that no amounts above 0 can have were given; check the columns")
         K = check_array(conversions, "conversions", (n,))
-        if not ((K >= 0) & (K <= plain.counts) & ((K > 0) | (plain.squares == 0))).all():
+        if not ((K >= 0) & (plain.counts >= K) & ((K > 0) | (plain.squares == 0))).all():
             raise ValueError("conversions are rewards that are not 0: at least 0, and at most the counts, of each cell")
         if not ((K == 0) | (K * sums[1] >= (1 - 1e-6) * sums[0] ** 2)).all():
             raise ValueError("sums of squares are smaller than those of the means; check the columns")
-        return cls._of_parts(plain, K, *sums)
+        return cls.of_parts(plain, K, *sums)
 
     @classmethod
-    def _of_parts(
+    def of_parts(
         cls, plain: Ledger, K: NDArray[np.float64], totals: NDArray[np.float64], squares: NDArray[np.float64]
     ) -> Self:
         """Return the ledger with the sums of a plain one, so many conversions (n,), and sums of their sizes (n,)."""
@@ -137,7 +139,7 @@ class RevenueLedger(Ledger):
         """
         if trials is not None or not hasattr(rewards, "__len__") or np.ndim(np.asarray(rewards, dtype=object)) == 0:
             if trials is None:
-                self._check(check_rewards([rewards], 1))
+                self._check(np.array([check_reward(rewards)]))
             super().add(cells, rewards, trials)  # one by one
             return
         array = check_cells(cells, self.shape)
@@ -179,7 +181,7 @@ class RevenueLedger(Ledger):
         (2.0, 2.0)
         """
         key = check_cell(cell, self.shape)
-        self._check(check_rewards([new], 1))
+        self._check(np.array([check_reward(new)]))
         self.part(key)._replace(key, old, new, weight, known=known)  # which may refuse it
         self._replace(key, old, new, weight, known=known)
 
@@ -220,12 +222,12 @@ class RevenueLedger(Ledger):
         K = np.where(means != 0.0, other.counts, 0.0)
         sizes = np.zeros(len(means))
         sizes[means != 0.0] = self.sizes(means[means != 0.0])
-        return self._of_parts(other, K, K * sizes, K * sizes**2)
+        return self.of_parts(other, K, K * sizes, K * sizes**2)
 
     def _signed(self, other: RevenueLedger) -> Self:
         """Return what is known of amounts by their logarithms as sums of them: those of all rewards."""
         assert self.signed
-        return self._of_parts(other, other.conversions.totals.copy(), other.totals, other.squares)
+        return self.of_parts(other, other.conversions.totals.copy(), other.totals, other.squares)
 
     @classmethod
     def says_enough(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell
 from tensorbandits.model.residual import Deviating
+from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import Draw, best_of
 from tensorbandits.policies.query import Query
@@ -97,11 +98,10 @@ class Draws:
 
 def _wide(draw: Draw, shape: Cell) -> Draw:
     """A draw of more levels, of which new ones are as the others of their mode on average."""
+    if isinstance(draw, RevenueDraw):
+        return RevenueDraw(draw.kind, _wide_model(draw.rates, shape), _wide_model(draw.amounts, shape), draw.variance)
     if isinstance(draw, Model):
-        factors = draw.tensor().factors
-        fresh = [np.repeat(U.mean(axis=0)[None], size - len(U), axis=0) for U, size in zip(factors, shape, strict=True)]
-        wide = draw.grown(fresh)
-        return Deviating(wide, draw.cells, draw.seen) if isinstance(draw, Deviating) else wide
+        return _wide_model(draw, shape)
     if isinstance(draw, Tucker):
         factors = tuple(
             np.vstack([U, np.repeat(U.mean(axis=0)[None], size - len(U), axis=0)])
@@ -112,3 +112,11 @@ def _wide(draw: Draw, shape: Cell) -> Draw:
         more = np.repeat(draw.mean(axis=mode, keepdims=True), size - draw.shape[mode], axis=mode)
         draw = np.concatenate([draw, more], axis=mode)
     return draw
+
+
+def _wide_model(draw: Model, shape: Cell) -> Model:
+    """The same of a model."""
+    factors = draw.tensor().factors
+    fresh = [np.repeat(U.mean(axis=0)[None], size - len(U), axis=0) for U, size in zip(factors, shape, strict=True)]
+    wide = draw.grown(fresh)
+    return Deviating(wide, draw.cells, draw.seen) if isinstance(draw, Deviating) else wide

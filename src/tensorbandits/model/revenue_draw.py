@@ -196,7 +196,7 @@ class _Search:
         for _ in range(_TANGENTS):
             start = float(self.rates.at(np.array([at]))[0]) if at is not None else self.rates.offset
             slope = float(expit(-start))
-            at = _weighted_sum(self.rates, slope, self.amounts).best(fixed, self.allowed)
+            at = weighted_sum(self.rates, slope, self.amounts).best(fixed, self.allowed)
             self._try(np.array([at]))
             x, m = (float(model.at(np.array([at]))[0]) for model in (self.rates, self.amounts))
             here = float(log_expit(start)) + slope * (x - start) + m + self.draw.variance / 2.0
@@ -216,7 +216,7 @@ class _Search:
         return float(self.kind.ranked(x, m, self.draw.variance)[0])
 
 
-def _weighted_sum(one: Model, weight: float, two: Model) -> Model:
+def weighted_sum(one: Model, weight: float, two: Model) -> Model:
     """Return ``weight`` times one model plus another, as one of all columns of both."""
     first, second = one.tensor(), two.tensor()
     factors = [np.hstack(pair) for pair in zip(first.factors, second.factors, strict=True)]

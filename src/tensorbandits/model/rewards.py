@@ -17,8 +17,8 @@ Reward = Literal["gaussian", "bernoulli", "binomial", "count", "revenue", "reven
 def likelihood_of(reward: str, *, noise: Noise = None) -> Likelihood:
     """Return the likelihood of a kind of rewards; ``noise`` is the standard deviation of Gaussian ones, if known.
 
-    ``"bernoulli"`` rewards are 0 or 1, ``"binomial"`` ones clicks out of trials, ``"count"`` ones whole numbers. Revenue
-    has two likelihoods, of whether there is an amount and of how large it is: see ``model/revenue.py``.
+    ``"bernoulli"`` rewards are 0 or 1, ``"binomial"`` ones clicks out of trials, ``"count"`` ones whole numbers. Of
+    revenue there are two, of whether there is an amount and of how large it is: see ``model/revenue.py``.
 
     >>> likelihood_of("gaussian", noise=0.5).variance, likelihood_of("count").learned
     (0.25, False)
@@ -27,7 +27,7 @@ def likelihood_of(reward: str, *, noise: Noise = None) -> Likelihood:
         raise ValueError(f"reward is {reward!r}; allowed are {', '.join(get_args(Reward))}")
     if (revenue := revenue_of(reward, noise)) is not None:
         raise ValueError(
-            f"reward is {revenue.name!r}, which is learned as two tensors; TensorThompsonSampling does so, others do not"
+            f"reward is {revenue.name!r}, which is learned as two tensors; use TensorThompsonSampling, which does so"
         )
     if reward == "gaussian":
         if noise == "varying":

@@ -335,7 +335,10 @@ def core_refusal(ranks: Cell) -> str | None:
 class ModelOracle(Oracle, Protocol):
     """An oracle that keeps a model and changes it in place, so that a draw need not be made anew."""
 
-    likelihood: Likelihood | Revenue
+    @property
+    def likelihood(self) -> Likelihood | Revenue:
+        """What rewards say of the tensor, or of two."""
+        ...
 
     def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Model | RevenueDraw:
         """Return the model of the next draw; it is valid until the oracle is used again."""
@@ -362,16 +365,19 @@ class ModelSampling(ApproximateThompsonSampling):
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
 
         ``level`` is the probability that a number lies between its bounds. Nothing is changed. It is about the tensor:
-        what single cells deviate from it by, once there are many rewards, is left out.
+        what single cells deviate from it by, once there are many rewards, is left out. Of revenue there is one of mean
+        rewards, which has one of its conversion rate and one of its amount.
         """
-        from tensorbandits.policies.explanation import explain
+        from tensorbandits.policies.explanation import explain, explain_revenue
 
         share = check_probability(level, "level")
         with self._turns.still():
-            draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Model)]
-            _check_told(share, len(draws))
+            found = self._posterior_draws()
+            _check_told(share, len(found))
             own = self._own_shares()
-        likelihood = self.oracle.likelihood
+        if revenue := [draw for draw in found if isinstance(draw, RevenueDraw)]:
+            return explain_revenue(revenue, share, own)
+        draws, likelihood = [draw.tensor() for draw in found if isinstance(draw, Model)], self.oracle.likelihood
         return explain(draws, share, likelihood.rewards, own, likelihood.typical)
 
     def _own_shares(self) -> list[Floats] | None:

@@ -72,12 +72,8 @@ class RevenueOracle:
         return self._draw(rates, self.amounts.advance(told.amounts, rng))
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[RevenueDraw]:
-        """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
-        told = _parts(ledger)
-        # All of one kind first: both take their random numbers from the same generator.
-        rates = [model.copy() for model in self.rates.more(told.conversions, rng, count)]
-        for rate, amount in zip(rates, self.amounts.more(told.amounts, rng, count), strict=True):
-            yield self._draw(rate, amount)
+        """Yield ``count`` further draws given the same ledger, as calling that often would."""
+        yield from (self.advance(ledger, rng) for _ in range(count))
 
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, RevenueDraw]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
@@ -132,19 +128,10 @@ class RevenueOracle:
         self.amounts.fade(factor)
 
     def own_shares(self, ledger: Ledger, rng: np.random.Generator) -> list[Floats] | None:
-        """Return for each mode how much the levels' own rewards decide: of the part of which they decide less."""
-        found = self.own_shares_of_parts(ledger, rng)
-        if found is None:
-            return None
-        return [np.minimum(one, two) for one, two in zip(*found, strict=True)]
-
-    def own_shares_of_parts(
-        self, ledger: Ledger, rng: np.random.Generator
-    ) -> tuple[list[Floats], list[Floats]] | None:
-        """Return the same of rates and of amounts."""
+        """Return for each mode how much the levels' own rewards decide of their rows: of rates, and then of amounts."""
         told = _parts(ledger)
         rates, amounts = self.rates.own_shares(told.conversions, rng), self.amounts.own_shares(told.amounts, rng)
-        return None if rates is None or amounts is None else (rates, amounts)
+        return None if rates is None or amounts is None else [*rates, *amounts]
 
     def model(self) -> RevenueDraw | None:
         """Return the last draw."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell
+from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.allowed import Allowed
@@ -18,6 +19,7 @@ from tensorbandits.testing.case import (
     Case,
     Skipped,
     all_cells,
+    fitting,
     play,
     raises,
     random_levels,
@@ -88,7 +90,7 @@ def check_only_allowed_cells_are_chosen(case: Case) -> None:
                 chosen = tuple(cell[j] for j in policy.context) == request.levels and request.mask[cell]
                 assert chosen, f"{cell} was chosen of {request} with {standing} forbidden"
                 if rng.random() < 0.3:
-                    policy.tell(cell, float(rng.standard_normal()))
+                    policy.tell(cell, fitting(policy, float(rng.standard_normal())))
 
 
 def _request(policy: Policy, rng: np.random.Generator, standing: list[Mapping[int, int]]) -> Request:
@@ -150,6 +152,8 @@ def check_the_best_allowed_cell_equals_brute_force(case: Case) -> None:
 
 def _full(draw: Any) -> Floats:
     """All entries of what a decision is made from."""
+    if isinstance(draw, RevenueDraw):
+        return draw.at(all_cells(draw.shape)).reshape(draw.shape)
     tensor = draw.tensor() if isinstance(draw, Model) else draw
     return tensor.full() if isinstance(tensor, Tucker) else np.asarray(tensor)
 
