@@ -25,6 +25,7 @@ from benchmarks.library import (
     feedback,
     kinds,
     logs,
+    revenue,
     rounds,
     scale,
     studies,
@@ -51,6 +52,7 @@ SUITES: dict[str, ModuleType] = {
         stuck,
         calibration,
         kinds,
+        revenue,
         evaluation,
         feedback,
         application,
@@ -70,6 +72,7 @@ WHEN_NAMED = (
     stuck,
     calibration,
     kinds,
+    revenue,
     evaluation,
     feedback,
     application,
@@ -87,7 +90,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback, change),
+    "seed": (regret, scale, beds, exploration, calibration, evaluation, feedback, change, revenue),
     "only": (regret, beds),
     "beds": (beds, exploration),
     "keep": (beds,),
@@ -133,8 +136,8 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, calibration, kinds, evaluation, feedback, application and change run only when
-    named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the service.
+    The suites beds, exploration, stuck, calibration, kinds, revenue, evaluation, feedback, application and change run only
+    when named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]
