@@ -211,7 +211,7 @@ def test_mean_rewards_are_those_of_single_ones():
 # The posterior.
 
 
-def importance(ledger, kind, cells, rewards, draws=400_000):
+def importance(ledger, kind, cells, rewards, draws=800_000):
     """Draws of logs of mean rewards of 2 x 2 cells from the prior of rank 1, and their weights, by single rewards."""
     rng = np.random.default_rng(5)
 

@@ -38,6 +38,7 @@ CASES = [
         "thompson",
         name="revenue-signed",
         reward="revenue-signed",
+        centred=False,
         trials=False,
         unanswered=2_000,
         threaded=500,

@@ -17,6 +17,7 @@ from tensorbandits.policies.structures import Candidate, Sampler
 from tensorbandits.policies.thompson import GibbsOracle
 from tensorbandits.tensor.tucker import Floats
 
+_OTHER_ODDS = -4.0  # nats, of structures of amounts other than main effects
 _PAIRS = 4  # times as many pairs of a rate's and an amount's draw, of which the law of a decision is made up
 
 
@@ -54,7 +55,7 @@ class RevenueOracle:
         cold, warm = temperatures
         rest: dict[str, Any] = {"residual": residual, "sweeps": sweeps, "max_sweeps": max_sweeps}
         self.rates = GibbsOracle(shape, candidates, likelihood=likelihood.rates, exploration=cold, **rest)
-        self.amounts = _AmountOracle(shape, candidates, likelihood=likelihood.amounts, exploration=warm, **rest)
+        self.amounts = _AmountOracle(shape, _for_amounts(candidates), likelihood=likelihood.amounts, exploration=warm, **rest)
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
@@ -141,7 +142,7 @@ class RevenueOracle:
     def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
         """Draw the rows of new levels from the prior."""
         self.rates.grow(shape, candidates, rng)
-        self.amounts.grow(shape, candidates, rng)
+        self.amounts.grow(shape, _for_amounts(candidates), rng)
 
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
@@ -151,6 +152,13 @@ class RevenueOracle:
         """Take back what :meth:`state` returned."""
         self.rates.restore(state["rates"])
         self.amounts.restore(state["amounts"])
+
+
+def _for_amounts(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return structures to choose from for amounts: as these are few, more than main effects has to show itself."""
+    if not any(one.structure == "additive" for one in candidates):
+        return list(candidates)
+    return [one._replace(odds=0.0 if one.structure == "additive" else _OTHER_ODDS) for one in candidates]
 
 
 def _parts(ledger: Ledger) -> RevenueLedger:
