@@ -25,6 +25,7 @@ from benchmarks.library import (
     feedback,
     kinds,
     logs,
+    revenue,
     rounds,
     scale,
     studies,
@@ -52,6 +53,7 @@ SUITES: dict[str, ModuleType] = {
         locking,
         calibration,
         kinds,
+        revenue,
         evaluation,
         feedback,
         application,
@@ -72,6 +74,7 @@ WHEN_NAMED = (
     locking,
     calibration,
     kinds,
+    revenue,
     evaluation,
     feedback,
     application,
@@ -89,7 +92,7 @@ FOR = {
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change),
+    "seed": (regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change, revenue),
     "only": (regret, beds),
     "beds": (beds, exploration, locking),
     "keep": (beds,),
@@ -135,9 +138,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, locking, calibration, kinds, evaluation, feedback, application and change run
-    only when named, the first two for hours; so do durability, load, soak, replicas and waits, which are of the
-    service.
+    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, evaluation, feedback, application and
+    change run only when named, the first two for hours; so do durability, load, soak, replicas and waits, which
+    measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -1,4 +1,4 @@
-"""Worlds beside the paper's: click campaigns, a tensor of full rank, counts with a heavy tail, and the open data.
+"""Worlds beside the paper's: click campaigns, a tensor of full rank, counts with a heavy tail, revenue, open data.
 
 Each is a small value that is called with a seed and returns an environment, as :func:`tensorbandits.compare` wants it.
 The simulated ones have new means for each seed; of the open data the means are the data's, and the seed draws rewards.
@@ -132,6 +132,52 @@ class CountEnvironment(tb.TensorEnvironment):
         """Draw the count of a cell."""
         mean = self.mean_at(cell)
         return float(self._reward_rng.negative_binomial(self.size, self.size / (self.size + mean)))
+
+
+@dataclass(frozen=True)
+class Revenue:
+    """Purchases: 10 segments, which are given, and 60 offers x 5 prices, which are decided; most buy nothing.
+
+    The log-odds of buying are main effects plus an interaction of rank 2, stretched so that rates go from ``low`` to
+    ``high``. So are the logarithms of amounts, drawn apart, with the standard deviation ``differ`` over cells: with 0,
+    amounts are alike everywhere. A single amount is log-normal, with the standard deviation ``noise`` of its logarithm.
+    """
+
+    differ: float = 0.5
+    low: float = 0.01
+    high: float = 0.06
+    noise: float = 0.8
+    median: float = 30.0
+    interactions: float = 0.4
+    shape: tuple[int, int, int] = (10, 60, 5)
+
+    def __call__(self, seed: int) -> RevenueEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 4])
+        logits, sizes = (
+            unit(main_effects(self.shape, rng)) + self.interactions * unit(interaction(self.shape, rank=2, rng=rng))
+            for _ in range(2)
+        )
+        ends = np.log([self.low / (1 - self.low), self.high / (1 - self.high)])
+        share = (logits - logits.min()) / (logits.max() - logits.min())
+        rates = 1 / (1 + np.exp(-(ends[0] + (ends[1] - ends[0]) * share)))
+        amounts = self.median * np.exp(self.differ * unit(sizes))
+        return RevenueEnvironment(rates, amounts, self.noise, context=(0,), seed=seed)
+
+
+class RevenueEnvironment(tb.TensorEnvironment):
+    """An environment whose rewards are 0, or with a cell's rate a log-normal amount about its median."""
+
+    def __init__(self, rates: Floats, medians: Floats, noise: float, *, context: Sequence[int], seed: int) -> None:
+        super().__init__(rates * medians * math.exp(noise**2 / 2), noise=noise, context=context, seed=seed)
+        self.family, self.rates, self.medians = "revenue", rates, medians
+
+    def pull(self, cell: Sequence[int]) -> float:
+        """Draw the reward of a cell."""
+        at = tuple(cell)
+        if self._reward_rng.random() >= self.rates[at]:
+            return 0.0
+        return float(self.medians[at] * math.exp(self.noise * self._reward_rng.standard_normal()))
 
 
 @dataclass(frozen=True)

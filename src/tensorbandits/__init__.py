@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorbandits import data, theory
 from tensorbandits.advice import recommend
+from tensorbandits.amounts import RevenueLedger, SignedRevenueLedger
 from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.evaluate import Evaluation, evaluate
@@ -67,6 +68,8 @@ __all__ = [
     "Policy",
     "PolicyRecipe",
     "Query",
+    "RevenueLedger",
+    "SignedRevenueLedger",
     "Space",
     "TensorElimination",
     "TensorEnsembleSampling",

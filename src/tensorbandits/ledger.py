@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,6 +79,14 @@ class Ledger:
     (2, 3.0, 6.0)
     """
 
+    kind: ClassVar[str] = ""  # of a ledger that keeps more than these sums
+    _kinds: ClassVar[dict[str, type[Ledger]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            Ledger._kinds[cls.kind] = cls
+
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape: Cell = check_shape(shape)
         self._size = 0  # observed cells
@@ -94,6 +102,14 @@ class Ledger:
         self._order = np.zeros(_ROOM, dtype=np.int64)  # their positions in order of their levels
         self._sorted: list[Cell] | None = []  # and they themselves; None until one is to be put among them
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
+
+    def empty(self, shape: Sequence[int] | None = None) -> Self:
+        """Return a ledger of the same kind that holds nothing, of the same shape or another.
+
+        >>> Ledger((2, 3)).empty()
+        Ledger(shape=(2, 3), cells=0, rounds=0)
+        """
+        return type(self)(self.shape if shape is None else shape)
 
     def add(self, cells: ArrayLike, rewards: ArrayLike, trials: ArrayLike | None = None) -> None:
         """Add one observation (a cell and a number) or many (an (n, d) array and n numbers).
@@ -223,6 +239,10 @@ class Ledger:
         self._rounds += other._rounds
         self._received += other._rounds
         self._version += 1
+
+    def taken(self, other: Ledger) -> Ledger:
+        """Return another ledger as one of this kind, or refuse one that does not say enough."""
+        return other
 
     def fade(self, factor: float) -> None:
         """Let everything seen so far count ``factor`` times what it did, above 0 and at most 1.
@@ -445,30 +465,30 @@ class Ledger:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def part(self, cell: Cell) -> Ledger:
+    def part(self, cell: Cell) -> Self:
         """Return a ledger of the same shape with the rewards of one cell only.
 
         >>> ledger = Ledger((2, 3)); ledger.add([(0, 1), (1, 2)], [4.0, 1.0])
         >>> list(ledger.part((0, 1)))
         [Entry(cell=(0, 1), rounds=1.0, total=4.0, squares=16.0)]
         """
-        part, at = Ledger(self.shape), self._position().get(cell)
+        part, at = self.empty(), self._position().get(cell)
         if at is not None:
             part._locate(cell, 0.0)
             part._sums[:, 0] = self._sums[:, at]
             part._rounds = part._received = self._sums.item(_N, at)
         return part
 
-    def copy(self) -> Ledger:
+    def copy(self) -> Self:
         """Return an independent copy."""
-        other = Ledger(self.shape)
+        other = self.empty()
         for name in ("size", "rounds", "received", "version", "fadings", "log_faded", "ordered"):
             setattr(other, f"_{name}", getattr(self, f"_{name}"))
         other._cells, other._sums, other._order = self._cells.copy(), self._sums.copy(), self._order.copy()
         other._known = other._sorted = None
         return other
 
-    def __add__(self, other: Ledger) -> Ledger:
+    def __add__(self, other: Ledger) -> Self:
         """Merge two ledgers of the same space: counts, sums and squares add.
 
         >>> a, b = Ledger((2, 2)), Ledger((2, 2))
@@ -527,6 +547,20 @@ class Ledger:
         sums = np.array([N, Y, Q, E, Y / N])
         return cls.from_state({"shape": shape, "cells": cells, "sums": sums} | counters)
 
+    def excerpt(self, shape: Sequence[int], names: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Self:
+        """Return the ledger of some cells under other names, over a shape: ``names`` maps cells (n, d) to those.
+
+        A name with a level below 0 leaves a cell out.
+
+        >>> ledger = Ledger((2,)); ledger.add([(0,), (1,)], [3.0, 5.0])
+        >>> list(ledger.excerpt((4,), lambda cells: np.where(cells == 1, 3, -1)))
+        [Entry(cell=(3,), rounds=1.0, total=5.0, squares=25.0)]
+        """
+        cells = names(self.cells)
+        kept = (cells >= 0).all(axis=1)
+        sums = (array[kept] for array in (self.counts, self.totals, self.squares, self.within))
+        return self.of(shape, cells[kept], *sums)
+
     def standardised(self, centre: float, scale: float) -> Ledger:
         """Return the same rewards, each less ``centre`` and divided by ``scale``.
 
@@ -559,6 +593,9 @@ class Ledger:
         if not isinstance(state, Mapping) or (missing := [part for part in parts if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a ledger {lacks}; give what Ledger.state returned, whole")
+        kind = Ledger._kinds.get(state.get("kind", ""), cls)
+        if kind is not cls and issubclass(kind, cls):
+            return kind.from_state(state)
         ledger = cls(np.asarray(state["shape"]).tolist())
         cells = check_cells(state["cells"], ledger.shape)
         sums = check_array(state["sums"], "a ledger's sums", (5, len(cells)))

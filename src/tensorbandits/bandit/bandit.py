@@ -283,7 +283,7 @@ class Bandit:
         >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
         WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
         """
-        past = warm_start.past_of_log(self.space, frame, reward, trials, columns, fixed, missing)
+        past = warm_start.past_of_log(self.space, self.policy, frame, reward, trials, columns, fixed, missing)
         return self._start(commands.Import(past, fixed, unknown, weight))
 
     def tell_bandit(

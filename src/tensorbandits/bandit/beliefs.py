@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.amounts import RevenueLedger
 from tensorbandits.base.checks import Cell, check_count, is_sequence
 from tensorbandits.base.frames import to_frame
 from tensorbandits.ledger import Ledger
@@ -27,7 +28,12 @@ MOST_CONTEXTS = 100  # for which best arms are listed without naming one
 _LISTED = 100_000  # arms of a context that are compared one by one
 _AVERAGED = 200_000  # cells that a table of two modes looks at
 _AT_ONCE = 20_000  # of them, in one call
-_SCALES = {"gaussian": "reward", "count": "logarithm of the mean reward"}  # of effects; clicks have log-odds
+_SCALES = {  # of effects; clicks have log-odds
+    "gaussian": "reward",
+    "count": "logarithm of the mean reward",
+    "revenue": "log-odds of a conversion plus logarithm of its mean amount",
+    "revenue-signed": "reward",
+}
 _SHOWN = 5  # rows of each kind in words
 
 
@@ -42,7 +48,8 @@ class Arms(NamedTuple):
 class Beliefs:
     """What a bandit believes, as data frames; every number with the bounds between which it is, with ``probability``.
 
-    ``scale`` is that of effects. What is on the scale of rewards is called so.
+    ``scale`` is that of effects. What is on the scale of rewards is called so. Of revenue, ``rate`` and ``amount`` are
+    the same of conversion rates and of amounts, whose "rewards" are rates, or mean amounts; else they are ``None``.
     """
 
     def __init__(
@@ -51,6 +58,8 @@ class Beliefs:
         self.modes, self.levels, self.context = space.modes, space.levels, space.context
         self.decided = tuple(mode for mode in range(len(space.modes)) if mode not in space.context)
         self.probability, self.rewards = probability, ledger.rounds
+        self.rate: Beliefs | None
+        self.amount: Beliefs | None
         self.scale = _SCALES.get(reward, "log-odds")
         self.explanation, self._arms = found, arms
         self._told = [
@@ -58,6 +67,11 @@ class Beliefs:
             for mode, labels in enumerate(self.levels)
         ]
         self._counts = None if arms is None else [ledger[cell].rounds for cell in arms.cells.tolist()]
+        self.rate = self.amount = None
+        if found.rate is not None and found.amount is not None and isinstance(ledger, RevenueLedger):
+            self.rate = Beliefs(space, found.rate, ledger.conversions, None, probability, "bernoulli")
+            self.amount = Beliefs(space, found.amount, ledger.amounts, None, probability, "gaussian")
+            self.amount.scale = "amount" if ledger.signed else "logarithm of the amount"
 
     @property
     def mean(self) -> Floats:

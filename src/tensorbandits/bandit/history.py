@@ -26,7 +26,7 @@ class History:
     """Blocks of rewards, the oldest first.
 
     The oldest two of five blocks of the same length become one: lengths fall from the oldest to the newest, and no more
-    than four are alike, but for the newest, which still fills.
+    than four are alike, but for the newest, which still fills. Of revenue only ``conversions`` are kept.
 
     >>> history = History((2, 3))
     >>> [history.record((0, 1), 1.0) for _ in range(64 * 6 + 1)][-1], history.lengths
@@ -35,8 +35,8 @@ class History:
     130.0
     """
 
-    def __init__(self, shape: Cell) -> None:
-        self.shape = shape
+    def __init__(self, shape: Cell, *, conversions: bool = False) -> None:
+        self.shape, self.conversions = shape, conversions  # the latter: what counts of a reward is whether it is not 0
         self.blocks: list[Ledger] = []
         self.lengths: list[int] = []  # rewards of each block, also of cells that were left out
 
@@ -51,7 +51,7 @@ class History:
             self._merge()
             self.blocks.append(Ledger(self.shape))
             self.lengths.append(0)
-        self.blocks[-1].record(cell, reward)
+        self.blocks[-1].record(cell, self._kept(reward))
         self.lengths[-1] += 1
         return self.told
 
@@ -60,7 +60,10 @@ class History:
         at = bisect.bisect_left(list(accumulate(self.lengths)), number)
         if number > 0 and at < len(self.blocks):
             with contextlib.suppress(ValueError):
-                self.blocks[at].replace(cell, old, new)
+                self.blocks[at].replace(cell, self._kept(old), self._kept(new))
+
+    def _kept(self, reward: float) -> float:
+        return float(reward != 0.0) if self.conversions else reward
 
     def _merge(self) -> None:
         at = len(self.lengths) - 1 - _ALIKE  # the oldest of five
@@ -81,7 +84,7 @@ class History:
 
     def copy(self) -> History:
         """Return an independent copy."""
-        return History.from_state(self.state(), self.shape)
+        return History.from_state(self.state(), self.shape, conversions=self.conversions)
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -91,9 +94,9 @@ class History:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell) -> Self:
+    def from_state(cls, state: Mapping[str, Any], shape: Cell, *, conversions: bool = False) -> Self:
         """Return what :meth:`state` described, which must be of this shape."""
-        history = cls(shape)
+        history = cls(shape, conversions=conversions)
         history.lengths = [check_count(length, "the length of a block") for length in state["lengths"]]
         history.blocks = [Ledger.from_state(state["blocks"][str(at)]) for at in range(len(history.lengths))]
         if len(state["blocks"]) != len(history.lengths) or any(block.shape != shape for block in history.blocks):

@@ -63,7 +63,8 @@ class State:
     ) -> None:
         self.space, self.policy, self.book, self.shares, self.fading = space, policy, book, shares, fading
         self.settings: Settings = dict(settings or {})
-        self.timeline, self.history = Timeline(len(space.shape)), History(space.shape)
+        self.timeline = Timeline(len(space.shape))
+        self.history = History(space.shape, conversions=bool(policy.ledger.kind))
         self.apprentice = Apprentice()
         self.shape = space.shape  # that the policy was told of
         self.chain: str | None = None  # the checksum of the last event of its log, if that is known
@@ -458,7 +459,7 @@ class State:
 
     def _restore_told(self, state: Mapping[str, Any]) -> None:
         self.fading = Fading.from_state(state["fading"])
-        self.history = History.from_state(state["history"], self.shape)
+        self.history = History.from_state(state["history"], self.shape, conversions=self.history.conversions)
         self.told = check_count(state.get("told", self.history.told), "told", 0)
         if (early := state.get("early")) is None:  # which was not there at first
             return

@@ -84,15 +84,27 @@ class WarmStartPlan(NamedTuple):
 
 
 def past_of_log(
-    space: Space, frame: Any, reward: str, trials: str | None, columns: Any, fixed: Any, missing: Missing
+    space: Space,
+    policy: Policy,
+    frame: Any,
+    reward: str,
+    trials: str | None,
+    columns: Any,
+    fixed: Any,
+    missing: Missing,
 ) -> Past:
-    """Read a log whose columns have the names of the space's modes, or those that ``columns`` says."""
+    """Read a log whose columns have the names of the space's modes, or those that ``columns`` says.
+
+    It is added up as the policy keeps rewards.
+    """
     given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     if both := sorted(set(given) & set(constant)):
         raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
     modes = [mode for mode in space.modes if mode not in constant]
-    log = from_known(frame, [given.get(mode, mode) for mode in modes], reward, trials=trials, missing=missing)
+    kind: Any = policy.ledger.kind or None
+    names = [given.get(mode, mode) for mode in modes]
+    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind)
     return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
 
 
@@ -153,11 +165,9 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     if wanted is None:
         likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
         wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
-    cells = past.cells[its].copy()
-    cells[:, mode] = past.shape[mode]
-    shape = [size + (j == mode) for j, size in enumerate(past.shape)]
-    sums = (array[its] for array in (past.counts, past.totals, past.squares, past.within))
-    ledger = Ledger.of(shape, cells, *sums)
+    last, shape = past.shape[mode], [size + (j == mode) for j, size in enumerate(past.shape)]
+    at = np.arange(len(shape)) == mode
+    ledger = past.excerpt(shape, lambda cells: np.where(at, np.where(cells == level, last, -1), cells))
     ledger.fade(min(wanted / ledger.rounds, _WHOLE))
     try:
         policy.check_ledger(ledger)
@@ -212,31 +222,27 @@ def _positions(mode: str, labels: tuple[Label, ...], known: tuple[Label, ...]) -
 
 def _placed(past: Past, positions: list[NDArray[np.int64]], known: Mapping[str, tuple[Label, ...]]) -> Ledger:
     """The ledger over known labels, without the rewards of labels that are not among them."""
-    state = past.ledger.state()
-    column = {mode: at for at, mode in enumerate(past.levels)}
-    cells = np.column_stack(
-        [
-            where[state["cells"][:, column[mode]]] if mode in column else np.full(len(state["cells"]), where[0])
-            for mode, where in zip(known, positions, strict=True)
-        ]
-    )
-    kept = (cells >= 0).all(axis=1)
-    if len(past.ledger) and not kept.any():
+    column, shape = {mode: at for at, mode in enumerate(past.levels)}, tuple(map(len, known.values()))
+
+    def placed(state: Mapping[str, Any]) -> dict[str, Any]:
+        cells = np.column_stack(
+            [
+                where[state["cells"][:, column[mode]]] if mode in column else np.full(len(state["cells"]), where[0])
+                for mode, where in zip(known, positions, strict=True)
+            ]
+        )
+        kept = (cells >= 0).all(axis=1)
+        sums = state["sums"][:, kept]
+        whole = bool((sums[0] == np.round(sums[0])).all())
+        faded = state["log_faded"] if whole else min(state["log_faded"], _SLIGHTLY)
+        parts = {name: placed(part) for name, part in state.items() if isinstance(part, Mapping)}
+        counts = {"rounds": float(sums[0].sum()), "received": math.fsum(sums[0]), "log_faded": faded}
+        return {**state, "shape": shape, "cells": cells[kept], "sums": sums, **counts, **parts}
+
+    found = placed(past.ledger.state())
+    if len(past.ledger) and not len(found["cells"]):
         raise ValueError("no reward is left to tell; check the labels of the space against those of the rewards")
-    sums = state["sums"][:, kept]
-    whole = bool((sums[0] == np.round(sums[0])).all())
-    faded = state["log_faded"] if whole else min(state["log_faded"], _SLIGHTLY)
-    return Ledger.from_state(
-        {
-            **state,
-            "shape": tuple(map(len, known.values())),
-            "cells": cells[kept],
-            "sums": sums,
-            "rounds": float(sums[0].sum()),
-            "received": math.fsum(sums[0]),
-            "log_faded": faded,
-        }
-    )
+    return Ledger.from_state(found)
 
 
 def _listed(counts: Mapping[str, Mapping[Label, float | None]]) -> str:

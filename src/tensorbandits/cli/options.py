@@ -14,6 +14,10 @@ Modes = Annotated[
 Context = Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")]
 Top = Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")]
 Missing = Annotated[str, typer.Option(help="Rows with missing values: error or drop.")]
+Kind = Annotated[
+    str | None,
+    typer.Option(help="revenue, if rewards are mostly 0, else an amount; revenue-signed, if amounts may be negative."),
+]
 Rounds = Annotated[int, typer.Option(help="Rounds of each run.")]
 Replications = Annotated[int, typer.Option(help="Runs of each policy, each on its own tensor.")]
 TensorSeed = Annotated[int, typer.Option(help="Seed of the first tensor; the next ones follow.")]

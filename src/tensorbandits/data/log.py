@@ -16,6 +16,7 @@ from tensorbandits.base.checks import Cell, check_installed, check_probability, 
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.held_out import Rewards, summed
+from tensorbandits.model.revenue import Revenue, RevenueKind
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -33,8 +34,8 @@ class Log:
     """A log as :func:`from_log` read it: the space of its named modes and levels, and the ledger of its rewards.
 
     ``reward``, ``trials`` and ``propensity`` are the names of those columns; ``rows`` how many rows were read;
-    ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top`` and ``missing``,
-    if they were given.
+    ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top``, ``missing`` and
+    ``kind``, if they were given.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
@@ -196,6 +197,7 @@ def from_log(
     propensity: str | None = None,
     top: int | Mapping[str, int] | None = None,
     missing: Missing = "error",
+    kind: RevenueKind | None = None,
 ) -> Log:
     """Read a log of rewards, one row per event, and return it as a :class:`Log`.
 
@@ -213,6 +215,9 @@ def from_log(
         and at most 1, for estimates of what other policies would have earned.
     top : how many levels to keep, of every mode or by mode: those with the most rewards. Rows of others are left out.
     missing : ``"error"`` names the first row that lacks a value; ``"drop"`` leaves such rows out, and counts them.
+    kind : ``"revenue"`` if rewards are mostly 0 and else an amount above 0, ``"revenue-signed"`` if amounts may be
+        negative: conversions and amounts are then added up too, in a :class:`~tensorbandits.RevenueLedger`, which a
+        policy with that ``reward`` needs.
 
     Levels are in natural order: numbers by value, text by its characters, weekdays from Monday, slots by time.
 
@@ -225,11 +230,17 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
-    return _read(frame, modes, reward, trials, propensity, top, missing)
+    return _read(frame, modes, reward, trials, propensity, top, missing, kind)
 
 
 def from_known(
-    frame: Any, modes: Sequence[str], reward: str, *, trials: str | None = None, missing: Missing = "error"
+    frame: Any,
+    modes: Sequence[str],
+    reward: str,
+    *,
+    trials: str | None = None,
+    missing: Missing = "error",
+    kind: RevenueKind | None = None,
 ) -> Log:
     """Read a log whose levels a space has already: the same, but one mode, one level and plain times will do.
 
@@ -237,7 +248,7 @@ def from_known(
     >>> from_known(pa.table({"offer": ["b", "b"], "clicks": [1, 0]}), ["offer"], "clicks")
     Log(offer: 1; 2 rewards in 1 of 1 cells, from 2 rows)
     """
-    return _read(frame, modes, reward, trials, None, None, missing, known=True)
+    return _read(frame, modes, reward, trials, None, None, missing, kind, known=True)
 
 
 def _read(
@@ -248,13 +259,23 @@ def _read(
     propensity: str | None,
     top: int | Mapping[str, int] | None,
     missing: Missing,
+    kind: RevenueKind | None = None,
     known: bool = False,
 ) -> Log:
     """Sum up a log in its engine."""
     check_installed("reading a log", "narwhals")
     from tensorbandits.data.source import make_source
 
-    source = make_source(frame, modes, reward, trials, propensity, known)
+    if kind not in (None, *get_args(RevenueKind)):
+        raise ValueError(
+            f"kind is {kind!r}; allowed are 'revenue' and 'revenue-signed': for other rewards leave it out"
+        )
+    if kind is not None and trials is not None:
+        raise ValueError(
+            f"both trials={trials!r} and revenue were asked for; successes out of trials say nothing of amounts: give "
+            "a log with one row per decision and its amount, or 0, and leave out trials"
+        )
+    source = make_source(frame, modes, reward, trials, propensity, known, kind)
     fewest = 1 if known or propensity is not None else 2  # decisions of a log may all have been alike
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
@@ -275,26 +296,40 @@ def _read(
     lookups, levels = (tuple(part) for part in zip(*found, strict=True))
     squares, about = (numbers[name] if trials is None else numbers["total"] for name in ("square", "about"))
     idle = numbers.get("idle", np.zeros_like(kept))
-    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept, idle)
+    amounts = [numbers[name] for name in source.of_amounts]
+    cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept, idle, *amounts)
+    options = (("top", top, None), ("missing", missing, "error"), ("kind", kind, None))
     dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[4].sum())}
     dropped["no trials"] = int(sums[5].sum())
     dropped = {reason: count for reason, count in dropped.items() if count}
     if not sums[0].any():
         why = ", ".join(f"{count:,}: {reason}" for reason, count in dropped.items())
         raise ValueError(f"no reward is left of the log's {rows:,} rows ({why}); keep more levels, or more trials")
+    ledger = summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0)
     return Log(
         space=Space(dict(zip((mode.name for mode in source.modes), levels, strict=True))),
-        ledger=summed(tuple(map(len, levels)), cells, sums[:4], source.centre if trials is None else 0.0),
+        ledger=ledger if kind is None else _with_amounts(ledger, kind, cells, sums[6:]),
         reward=reward,
         trials=trials,
         propensity=propensity,
         rows=rows,
         dropped=dropped,
-        options=({"top": top} if top is not None else {}) | ({"missing": missing} if missing != "error" else {}),
+        options={name: value for name, value, usual in options if value != usual},
         _source=source,
         _lookups=lookups,
         _top=frozenset(wanted),
     )
+
+
+def _with_amounts(ledger: Ledger, kind: RevenueKind, cells: Ints, sums: Floats) -> Ledger:
+    """The ledger with conversions, and of amounts above 0 sums of logarithms and their squares, all by cell (n,)."""
+    found = np.zeros((len(sums), len(ledger)))
+    place = {tuple(cell): at for at, cell in enumerate(ledger.cells.tolist())}
+    at = np.array([place.get(tuple(cell), -1) for cell in cells.tolist()], dtype=np.int64)
+    for row, column in zip(found, sums, strict=True):
+        np.add.at(row, at[at >= 0], column[at >= 0])
+    made = Revenue(kind).ledger(ledger.shape)
+    return made.of_parts(ledger, found[0], *(found[1:] if len(found) > 1 else (ledger.totals, ledger.squares)))
 
 
 def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:

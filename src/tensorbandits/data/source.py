@@ -62,6 +62,12 @@ class Source:
     reward: str
     trials: str | None
     propensity: str | None
+    kind: str | None = None  # of revenue
+
+    @property
+    def of_amounts(self) -> tuple[str, ...]:
+        """The sums over rewards that are not 0 that are asked for."""
+        return {None: (), "revenue": ("bought", "log", "log_square")}.get(self.kind, ("bought",))
 
     @cached_property
     def schema(self) -> Schema:
@@ -101,11 +107,20 @@ class Source:
         wrong = _wrong_reward(value)
         if self.propensity is not None:
             wrong = wrong | _wrong_propensity(nw.col("propensity"))
-        return frame.with_columns(
+        if self.kind == "revenue":
+            wrong = wrong | (value < 0.0)
+        frame = frame.with_columns(
             (value * value).alias("square"),
             (off * off).alias("about"),
             wrong.cast(nw.Int64()).alias("wrong"),
         )
+        if self.kind is None:
+            return frame
+        frame = frame.with_columns((value.abs() > 0.0).cast(nw.Int64()).alias("bought"))
+        if self.kind != "revenue":
+            return frame
+        frame = frame.with_columns(nw.when(value > 0.0).then(value).otherwise(nw.lit(1.0)).log().alias("log"))
+        return frame.with_columns((nw.col("log") * nw.col("log")).alias("log_square"))
 
     @cached_property
     def centre(self) -> float:
@@ -130,7 +145,7 @@ class Source:
         about the centre.
         The one pass over the log: what would show values that cannot be used is summed along.
         """
-        sums = ("wrong", "square", "about") if self.trials is None else ("wrong", "trials", "idle")
+        sums = *(("wrong", "square", "about") if self.trials is None else ("wrong", "trials", "idle")), *self.of_amounts
         grouped = self._prepared.group_by(*self._keys, drop_null_keys=False).agg(
             nw.len().alias("rows"),
             nw.col("reward").count().alias("kept"),
@@ -181,6 +196,8 @@ class Source:
         """Return the error that names the first row whose reward, trials or propensity are not allowed."""
         columns = [self.reward, *filter(None, [self.trials, self.propensity])]
         condition = _wrong_reward(nw.col(columns[0]).cast(nw.Float64()))
+        if self.kind == "revenue":
+            condition = condition | (nw.col(columns[0]).cast(nw.Float64()) < 0.0)
         if self.trials is not None:
             condition = condition | ~(nw.col(self.trials).cast(nw.Float64()).abs() <= LARGEST_REWARD)
             condition = condition | self._wrong_trials(self.reward, self.trials)
@@ -195,6 +212,11 @@ class Source:
                 f"column {self.propensity!r} is {row[self.propensity]} in {where}; a propensity is the probability "
                 "with which the row's decision was made, above 0 and at most 1: correct it, or take such rows out of "
                 "the log"
+            )
+        if self.kind == "revenue" and float(reward) < 0.0:
+            return ValueError(
+                f"column {self.reward!r} is {reward} in {where}; revenue is 0 or an amount above 0: correct it, or "
+                "read the log with kind='revenue-signed', if amounts may be negative"
             )
         if self.trials is None:
             return ValueError(
@@ -238,6 +260,7 @@ def make_source(
     trials: str | None,
     propensity: str | None,
     known: bool,
+    kind: str | None = None,
 ) -> Source:
     """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
     opened = open_frame(frame)
@@ -245,7 +268,7 @@ def make_source(
     parsed = parse_modes(modes, schema, least=1 if known else 2)
     for mode in parsed:
         check_kind(mode, schema, known)
-    source = Source(opened, parsed, reward, trials, propensity)
+    source = Source(opened, parsed, reward, trials, propensity, kind)
     for column, what in ((reward, "reward"), (trials, "trials"), (propensity, "propensity")):
         if column is None and what != "reward":
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tensorbandits.evaluate.result import Difference, Estimate, Evaluation
 from tensorbandits.evaluate.rows import Logged, Rows
 from tensorbandits.evaluate.targets import LOGGED, Choices, named, space_of
 from tensorbandits.model.effects import kind_of
+from tensorbandits.model.rewards import Reward
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.space import Space
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -40,7 +41,7 @@ def evaluate(
     ----------
     log : what :func:`tensorbandits.data.from_log` or :func:`tensorbandits.data.read_log` read, a row per decision, with
         ``propensity=`` the column of the probabilities with which decisions were made. Without these there is only
-        what a model expects.
+        what a model expects. Of one that was read with ``kind="revenue"`` the model is that of revenue.
     policies : one, a list, or a dict of names. Each is ``"uniform"``; a trained policy, or a bandit with its space and
         policy, which learns no more: as often as its draws choose a cell, or the cell that it believes best; an arm as
         labels by mode, ``{"offer": "a"}``; an array of the log's shape of probabilities given the context; a function
@@ -71,7 +72,7 @@ def evaluate(
     share = check_probability(level, "level")
     rows = Rows.of(log, context, space_of(policies) if space is None else space, logged)
     targets = named(policies, rows)
-    kind = kind_of(log.ledger)
+    kind = cast(Reward, log.ledger.kind or kind_of(log.ledger))
     sources = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2 * len(targets) + 1)
     learners = {
         name: start(target, rows, kind, source)  # before any work, so that a mistake is known at once
@@ -99,7 +100,7 @@ def evaluate(
 
 def _estimates(name: str, pieces: Sequence[Choices], rows: Rows, model: RewardModel, level: float) -> list[Estimate]:
     """Return the estimates of a policy by each method that can be had."""
-    direct = _expected(pieces, rows, model, model.draws.mean(axis=0)[None], np.zeros(len(rows), dtype=np.int64))
+    direct = _expected(pieces, rows, model, model.expected[None], np.zeros(len(rows), dtype=np.int64))
     totals = [model.draws[:, model.places(rows, piece.cells)] @ piece.counts(rows) for piece in pieces]
     found = [Estimate.of(name, "direct", direct, np.ones(len(rows)), level, np.asarray(sum(totals) / len(rows)))]
     if rows.propensities is None:

@@ -8,18 +8,21 @@ import numpy as np
 
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import Choices, law_of
-from tensorbandits.model.effects import Kind
+from tensorbandits.model.revenue import revenue_of
+from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.thompson import TensorThompsonSampling
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.tensor.tucker import Floats
 
 _STEPS = 16  # times that a learner is brought up to date with the log
 
 
-def start(recipe: PolicyRecipe, rows: Rows, kind: Kind, seed: np.random.SeedSequence) -> Policy:
+def start(recipe: PolicyRecipe, rows: Rows, kind: Reward, seed: np.random.SeedSequence) -> Policy:
     """Return a policy that knows nothing yet; it is told what kind of reward there is, if it takes that."""
     settings: dict[str, Any] = {"horizon": len(rows)}
-    if kind != "gaussian" and recipe.record.takes("reward"):
+    able = revenue_of(kind) is None or issubclass(recipe.record.kind, TensorThompsonSampling)
+    if kind != "gaussian" and recipe.record.takes("reward") and able:
         settings["reward"] = kind
     settings |= dict(recipe.settings)
     policy = recipe.record.make(rows.shape, context=rows.space.context, seed=seed, **settings)

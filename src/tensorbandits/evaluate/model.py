@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.evaluate.rows import Rows
-from tensorbandits.ledger import Ledger
-from tensorbandits.model.effects import Kind
+from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.thompson import TensorThompsonSampling
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -22,16 +21,18 @@ class RewardModel:
     """What is expected of cells, which are known by their sorted numbers (u,).
 
     ``draws`` (m, u) are posterior draws of their mean rewards given all rows; ``held_out`` (folds, u) are the mean
-    rewards given all rows but those of a fold; ``fold`` (n,) says which fold a row is of.
+    rewards given all rows but those of a fold; ``fold`` (n,) says which fold a row is of. ``expected`` (u,) is what is
+    believed of them given all rows: the mean of draws, of revenue their median.
     """
 
     numbers: Ints
     draws: Floats
+    expected: Floats
     held_out: Floats
     fold: Ints
 
     @classmethod
-    def of(cls, rows: Rows, cells: Ints, kind: Kind, seed: np.random.SeedSequence, *, folds: bool) -> RewardModel:
+    def of(cls, rows: Rows, cells: Ints, kind: Reward, seed: np.random.SeedSequence, *, folds: bool) -> RewardModel:
         """Fit the model for cells (m, d), and once for each fold, if they are wanted."""
         *sources, dealing = seed.spawn(FOLDS + 2)
         numbers = np.unique(rows.number(cells))
@@ -42,15 +43,17 @@ class RewardModel:
             for k, source in enumerate(sources[:FOLDS])
             if folds
         ]
-        draws = _fitted(rows, np.ones(len(rows), dtype=bool), kind, sources[FOLDS]).samples(distinct)
-        return cls(numbers, draws, np.array(held_out), fold)
+        policy = _fitted(rows, np.ones(len(rows), dtype=bool), kind, sources[FOLDS])
+        draws = policy.samples(distinct)
+        expected = policy.typical(draws) if policy.ledger.kind else draws.mean(axis=0)
+        return cls(numbers, draws, expected, np.array(held_out), fold)
 
     def places(self, rows: Rows, cells: Ints) -> Ints:
         """Return where cells (m, d) are among those that the model knows, (m,)."""
         return np.searchsorted(self.numbers, rows.number(cells))
 
 
-def _fitted(rows: Rows, use: NDArray[np.bool_], kind: Kind, seed: np.random.SeedSequence) -> TensorThompsonSampling:
+def _fitted(rows: Rows, use: NDArray[np.bool_], kind: Reward, seed: np.random.SeedSequence) -> TensorThompsonSampling:
     """Return the posterior given the rows to be used, in an order of its own."""
     order, own = (np.random.default_rng(source) for source in seed.spawn(2))
     chosen = order.permutation(np.flatnonzero(use))
@@ -60,7 +63,7 @@ def _fitted(rows: Rows, use: NDArray[np.bool_], kind: Kind, seed: np.random.Seed
     )
     ends = [round(part * len(chosen)) for part in _PARTS]
     for begin, end in zip([0, *ends], ends, strict=False):
-        part = Ledger(rows.shape)
+        part = policy.ledger.empty()
         part.add(rows.cells[chosen[begin:end]], rows.rewards[chosen[begin:end]])
         policy.tell_ledger(part)
         policy.learn()

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from tensorbandits.amounts import RevenueLedger
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import noise_level
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -38,6 +39,20 @@ def check_kind(kind: str) -> Kind:
     if kind not in get_args(Kind):
         raise ValueError(f"the kind of reward is {kind!r}; allowed are {', '.join(map(repr, get_args(Kind)))}")
     return kind  # type: ignore[return-value]
+
+
+def kind_of_reward(reward: str, ledger: Ledger) -> tuple[Kind, Ledger]:
+    """Return the kind of reward that a policy was told, and the sums by which its structure is judged.
+
+    Clicks out of trials are zeros and ones; of revenue it is conversions that are looked at, as there are far fewer
+    amounts, which vary the more.
+
+    >>> kind_of_reward("binomial", Ledger((2, 2)))[0]
+    'bernoulli'
+    """
+    if isinstance(ledger, RevenueLedger):
+        return "bernoulli", ledger.conversions
+    return check_kind("bernoulli" if reward == "binomial" else reward), ledger
 
 
 def kind_of(ledger: Ledger) -> Kind:

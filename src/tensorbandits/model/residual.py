@@ -27,6 +27,7 @@ _SMALL = 0.1  # of the scale: the prior's median of tau
 _SMALLEST = 1e-6  # of the scale: tau
 _USUAL = 0.3  # of the scale: deviations that are looked for
 _ALL = 1e100  # information in their units that is more than enough
+_NUMBERED = 2**62  # cells that can be numbered
 _STEPS = 2  # of tau, a sweep
 _STEP = 0.5  # its length in log tau^2
 
@@ -51,8 +52,13 @@ class Deviating(Packed):
 
     def at(self, cells: Ints, order: Ints | None = None) -> Floats:
         """Return the values at valid cells (n, d), shape (n,)."""
-        own = {tuple(cell): value for cell, value in zip(self.cells.tolist(), self.seen.tolist(), strict=True)}
         values = self.base.at(cells, order)
+        if len(self.cells) and math.prod(self.shape) < _NUMBERED:
+            mine, theirs = (np.ravel_multi_index(tuple(some.T), self.shape) for some in (self.cells, cells))
+            order = np.argsort(mine)
+            at = order[np.minimum(np.searchsorted(mine, theirs, sorter=order), len(mine) - 1)]
+            return np.where(mine[at] == theirs, self.seen[at], values)
+        own = {tuple(cell): value for cell, value in zip(self.cells.tolist(), self.seen.tolist(), strict=True)}
         return np.array([own.get(tuple(cell), value) for cell, value in zip(cells.tolist(), values, strict=True)])
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
@@ -105,10 +111,15 @@ class Trying(Packed):
 
     def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
         """Return the first allowed cell that is to be tried, or else the allowed cell of largest value."""
+        cell = self.first(fixed, allowed)
+        return self.base.best(fixed, allowed) if cell is None else cell
+
+    def first(self, fixed: Ints, allowed: Allowed | None = None) -> Cell | None:
+        """Return the first allowed cell that is to be tried, if there is one."""
         for row in self.few[((self.few == fixed) | (fixed < 0)).all(axis=1)].tolist():
             if allowed is None or allowed.permits(tuple(row)):
                 return tuple(row)
-        return self.base.best(fixed, allowed)
+        return None
 
 
 @dataclass

@@ -76,6 +76,10 @@ class Model(PackedModel):
         order = np.arange(len(cells)) if order is None else order
         return np.asarray(values(self.core, self.rows, self.dims, cells, order, self.offset))
 
+    def negated(self) -> Model:
+        """Return the model of minus the values."""
+        return self._with(core=-self.core, offset=-self.offset)
+
     def line(self) -> Floats:
         """Return a copy of all numbers: rows, core, offset."""
         return np.concatenate([self.rows, self.core, [self.offset]])

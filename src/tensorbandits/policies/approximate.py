@@ -29,6 +29,8 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.likelihood import Likelihood
+from tensorbandits.model.revenue import Revenue
+from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice, Query
@@ -333,7 +335,10 @@ def core_refusal(ranks: Cell) -> str | None:
 class ModelOracle(Oracle, Protocol):
     """An oracle that keeps a model and changes it in place, so that a draw need not be made anew."""
 
-    likelihood: Likelihood
+    @property
+    def likelihood(self) -> Likelihood | Revenue:
+        """What rewards say of the tensor, or of two."""
+        ...
 
     def advance(self, ledger: Ledger, rng: np.random.Generator, /) -> Packed:
         """Return the model of the next draw; it is valid until the oracle is used again."""
@@ -360,16 +365,19 @@ class ModelSampling(ApproximateThompsonSampling):
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
 
         ``level`` is the probability that a number lies between its bounds. Nothing is changed. It is about the tensor:
-        what single cells deviate from it by, once there are many rewards, is left out.
+        what single cells deviate from it by, once there are many rewards, is left out. Of revenue there is one of mean
+        rewards, which has one of its conversion rate and one of its amount.
         """
-        from tensorbandits.policies.explanation import explain
+        from tensorbandits.policies.explanation import explain, explain_revenue
 
         share = check_probability(level, "level")
         with self._turns.still():
-            draws = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Packed)]
-            _check_told(share, len(draws))
+            found = self._posterior_draws()
+            _check_told(share, len(found))
             own = self._own_shares()
-        likelihood = self.oracle.likelihood
+        if revenue := [draw for draw in found if isinstance(draw, RevenueDraw)]:
+            return explain_revenue(revenue, share, own)
+        draws, likelihood = [draw.tensor() for draw in found if isinstance(draw, Packed)], self.oracle.likelihood
         return explain(draws, share, likelihood.rewards, own, likelihood.typical)
 
     def _own_shares(self) -> list[Floats] | None:

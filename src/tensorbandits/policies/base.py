@@ -303,7 +303,8 @@ class Policy(ABC):
         if trials is None:
             told = Reward(valid, self.check_reward(reward), None, note)
         else:
-            (clicks,), (count,) = check_clicks([reward], [trials], 1)
+            (clicks,), (count,) = counted = check_clicks([reward], [trials], 1)
+            self._check_rewards(counted[1], counted[0], counted[0])
             told = Reward(valid, float(clicks), float(count), note)
         self._turns.submit(apply, self, told)
 
@@ -360,6 +361,7 @@ class Policy(ABC):
         valid = check_cells(cells, self.shape)
         if trials is not None:
             columns: tuple[Floats, ...] = check_clicks(rewards, trials, len(valid))
+            self._check_rewards(columns[1], columns[0], columns[0])
         else:
             columns = (check_rewards(rewards, len(valid)),)
             self._check_rewards(np.ones(len(valid)), columns[0], columns[0] ** 2)
@@ -384,8 +386,10 @@ class Policy(ABC):
         self._turns.submit(apply, self, RewardSums(ledger.copy()))
 
     def check_ledger(self, ledger: Ledger) -> None:
-        """Refuse a ledger whose sums no rewards here can have; its shape may be another."""
-        self._check_rewards(ledger.counts, ledger.totals, ledger.squares, faded=ledger.log_faded < 0.0)
+        """Refuse a ledger whose sums no rewards here can have, or say too little; its shape may be another."""
+        if not (ledger.kind and self._ledger.kind):
+            self._check_rewards(ledger.counts, ledger.totals, ledger.squares, faded=ledger.log_faded < 0.0)
+        self._ledger.taken(ledger)
 
     def copy_ledger(self) -> Ledger:
         """Return a copy of all rewards told, as they are at one moment, whatever other threads tell meanwhile."""

@@ -9,7 +9,7 @@ import numpy as np
 from tensorbandits.base.checks import check_count
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import FEWEST, curve_sizes, learning_curve
-from tensorbandits.model.effects import Kind, check_kind, kind_of
+from tensorbandits.model.effects import Kind, kind_of, kind_of_reward
 from tensorbandits.model.held_out import Rewards
 from tensorbandits.model.scores import structures
 
@@ -46,7 +46,8 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
     Parameters
     ----------
     ledger : the rewards; what has faded counts as the nearest whole number of them.
-    reward : what they are: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``; ``None`` looks at them.
+    reward : what they are: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``; ``None`` looks at them. Of
+        revenue, which a :class:`~tensorbandits.RevenueLedger` holds, conversions are looked at.
     max_rank : the largest rank to try.
     seed : of what is held out, and of the draws.
 
@@ -62,7 +63,7 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
             f"there are {ledger.rounds:g} rewards; some are held out from what models learn from, so tell the policy "
             f"at least {FEWEST}"
         )
-    kind = kind_of(ledger) if reward is None else check_kind("bernoulli" if reward == "binomial" else reward)
+    kind, ledger = (kind_of(ledger), ledger) if reward is None else kind_of_reward(reward, ledger)
     drawn, source = np.random.SeedSequence(check_count(seed, "seed", least=0)).spawn(2)
     rewards = Rewards.of(ledger, np.random.default_rng(drawn), whole_numbers=kind == "count")
     most = curve_sizes(rewards.total)[-1:]

@@ -260,8 +260,8 @@ class TensorEnsembleSampling(ModelSampling):
     shape, context, seed : as for every policy.
     rank : an int (a cap, lowered for smaller modes), a tuple, or ``"auto"``: 3, or less in many modes.
     structure : ``"tucker"``, ``"affine"`` or ``"additive"``, as for :class:`TensorThompsonSampling`.
-    reward : what a reward is: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``. With clicks and counts a
-        model is a mode of the posterior, of sums that are perturbed by as much as such rewards vary.
+    reward : what a reward is: ``"gaussian"``, ``"bernoulli"``, ``"binomial"`` or ``"count"``, not revenue. With clicks
+        and counts a model is a mode of the posterior, of sums that are perturbed by as much as such rewards vary.
     ensemble_size : the number of models ``M``; the paper uses 100.
     perturbation : the variance ``sigma_tilde^2`` of the perturbations. ``"noise"`` uses the noise variance, which
         keeps models from locking onto a wrong cell; the paper uses 0.1.

@@ -5,8 +5,9 @@ All of it is worked out for posterior draws of the tensor, one by one, so that e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -14,11 +15,13 @@ import numpy as np
 from tensorbandits.base.checks import Cell
 from tensorbandits.base.pieces import gently
 from tensorbandits.model.anova import Part, Tensor, coordinates, distances, part, total_variance, variance
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.model.revenue_draw import RevenueDraw, weighted_sum
+from tensorbandits.tensor.tucker import Floats, Tucker
 
 _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that differ by less are alike
 _SURE = 0.9  # share of draws in which they are
 _FACTORS = 2  # coordinates of levels, as many as a figure shows
+_MOST_CELLS = 20_000  # of amounts that may be negative: all mean rewards are written out
 _MOST_LEVELS = 300  # of a mode in which pairs of levels are compared
 
 
@@ -31,8 +34,9 @@ class Explanation:
     """Main effects, interactions and levels that are alike, as a policy believes them.
 
     Numbers come as believed mean, lower and upper bound. Effects are on the scale on which the tensor is: that of
-    rewards, of log-odds for clicks, of logarithms for counts. ``typical`` are mean rewards of a level whose partners
-    have no effects.
+    rewards, of log-odds for clicks, of logarithms for counts; for revenue that of log-odds and logarithms of amounts
+    added up, which is that of the logarithm of mean rewards as long as conversions are rare. ``typical`` are mean
+    rewards of a level whose partners have no effects.
 
     Attributes
     ----------
@@ -46,6 +50,7 @@ class Explanation:
     factors : for each mode (p_j, 2), coordinates of its levels in the mean tensor, the more telling first: levels that
         are near each other behave alike.
     strengths : for each mode (2,), the share that each coordinate has of what levels differ by.
+    rate, amount : of revenue, the same of the conversion rate, and of the amount of those who convert.
     """
 
     mean: Floats
@@ -56,6 +61,8 @@ class Explanation:
     alike: tuple[tuple[Cell, ...], ...]
     factors: tuple[Floats, ...]
     strengths: tuple[Floats, ...]
+    rate: Explanation | None = None
+    amount: Explanation | None = None
 
 
 def explain(
@@ -97,6 +104,51 @@ def explain(
         factors=tuple(rows for rows, _ in found),
         strengths=tuple(shares for _, shares in found),
     )
+
+
+def explain_revenue(draws: Sequence[RevenueDraw], level: float, own: Sequence[Floats] | None = None) -> Explanation:
+    """Return what draws of revenue have in common, of mean rewards, and of rates and amounts.
+
+    ``own`` has shares of rates for each mode, then of amounts; of mean rewards it is the smaller one. Of amounts that
+    may be negative effects are on the scale of rewards, which are written out: at most 20,000 cells.
+    """
+    kind, modes = draws[0].kind, range(len(draws[0].shape))
+    noise = np.array([draw.variance for draw in draws])
+    tensors = [draw.tensor() for draw in draws]
+    owns = (None, None) if own is None else (own[: len(modes)], own[len(modes) :])
+    lowest = None if own is None else [np.minimum(*pair) for pair in zip(owns[0] or (), owns[1] or (), strict=True)]
+
+    def amounts(values: Floats) -> Floats:
+        return values if kind.signed else np.exp(np.minimum(values + noise[:, None] / 2.0, 230.0))
+
+    rate = explain([one for one, _ in tensors], level, kind.rates.rewards, owns[0])
+    amount = explain([two for _, two in tensors], level, amounts, owns[1], kind.typical)
+    if kind.signed:
+        if math.prod(draws[0].shape) > _MOST_CELLS:
+            raise ValueError(
+                f"the space has {math.prod(draws[0].shape):,} cells; with amounts that may be negative all mean "
+                f"rewards are written out to be explained, at most {_MOST_CELLS:,}"
+            )
+        whole = [_written_out(kind.means(one.full(), two.full(), 0.0)) for one, two in tensors]
+        found = explain(whole, level, kind.rewards, lowest)
+    else:
+        whole = []
+        for draw in draws:
+            both = weighted_sum(draw.rates, 1.0, draw.amounts)
+            both.offset += draw.variance / 2.0
+            whole.append(both.tensor())
+        found = explain(whole, level, np.exp, lowest, kind.typical)
+    typical = []
+    for mode in modes:
+        ours = [np.array([part(pair[k], ()).item() + part(pair[k], (mode,)) for pair in tensors]) for k in (0, 1)]
+        means = kind.means(ours[0], ours[1] + (0.0 if kind.signed else noise[:, None] / 2.0), 0.0)
+        typical.append(_summary(means, level, kind.typical))
+    return replace(found, typical=tuple(typical), rate=rate, amount=amount)
+
+
+def _written_out(values: Floats) -> Tucker:
+    """Return an array as a tensor of full rank."""
+    return Tucker.trusted(values, tuple(np.eye(size) for size in values.shape))
 
 
 def _summary(values: Floats, level: float, typical: Callable[[Floats], Floats] = _mean) -> Floats:

@@ -71,7 +71,9 @@ def policy_of(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any)
         if state["version"] != kind.state_version:
             state = kind._upgraded(state)
         policy: Kind = kind(**copy.deepcopy(dict(state["arguments"])))
-        policy._ledger = Ledger.from_state(state["ledger"])
+        ours, policy._ledger = type(policy._ledger), Ledger.from_state(state["ledger"])
+        if type(policy._ledger) is not ours:
+            raise ValueError(f"its ledger is a {type(policy._ledger).__name__}, not a {ours.__name__}")
         if policy._ledger.shape != policy.shape:
             raise ValueError(f"its ledger has shape {policy._ledger.shape}, the policy {policy.shape}")
         policy._rng.bit_generator.state = state["rng"]

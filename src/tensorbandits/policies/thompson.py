@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tensorbandits.model.chains import AnyChain
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
+from tensorbandits.model.revenue import revenue_of
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import TOGETHER, Guard
@@ -32,6 +33,9 @@ from tensorbandits.policies.structures import Candidate, Sampler, candidates, ch
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
+
+if TYPE_CHECKING:
+    from tensorbandits.policies.revenue import RevenueOracle
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
@@ -81,6 +85,10 @@ class GibbsOracle:
         """Return samplers that know nothing, each believed as far as its odds say."""
         return [Sampler(shape, candidate, self.likelihood, self.tuning) for candidate in candidates]
 
+    def watch(self, context: Cell) -> None:
+        """Have the guard judge decisions given the levels of these modes."""
+        self.guard.context = context
+
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
         self._anew, self.exploration, self.guard = True, 1.0, Guard(tuning=self.tuning)
@@ -109,6 +117,11 @@ class GibbsOracle:
             sampler.score *= (1.0 - self.tuning.forget) ** (new * count)
             sampler.score += new * sampler.log_score(cell, count, total, variance)
         self._level_scores()
+
+    def observe_ledger(self, theirs: Ledger, ledger: Ledger) -> None:
+        """Do the same by the rewards of another ledger, cell by cell."""
+        for cell, count, total, _ in theirs:
+            self.observe(cell, count, total, ledger)
 
     def correct(self, cell: Cell, old: float, new: float, ledger: Ledger, weight: float = 1.0) -> None:
         """Score the structures by another reward than they were scored by, as their draws predict both now."""
@@ -301,9 +314,10 @@ class GibbsOracle:
         weight = self._weight(sampler, ledger)
         if weight <= 1.0:
             return
-        sampler.warm_credit += (
-            self._per_reward(sampler) * due.steps * max(self.tuning.guard_sweeps, self.guard.share / 2.0)
-        )
+        assert sampler.chain is not None
+        # A chain that draws all numbers together sweeps seldom; were the posterior's to do so less often, it would lag.
+        effort = 1.0 if sampler.chain.joint else max(self.tuning.guard_sweeps, self.guard.share / 2.0)
+        sampler.warm_credit += self._per_reward(sampler) * due.steps * effort
         if sampler.warm_credit >= TOGETHER and (at := sampler.ladder.warm(ledger.rounds, weight)) is not None:
             sweeps = math.floor(sampler.warm_credit)
             sampler.warm_credit -= sweeps
@@ -435,7 +449,8 @@ class TensorThompsonSampling(ModelSampling):
 
     The prior is scale-free (it is stated in units of the rewards seen), the noise is learned unless given, rewards
     need not be centred, no horizon is needed. After a batch of rewards the sampler catches up. Rewards that are clicks
-    or counts are drawn for as such: then the tensor holds the log-odds of rates, or the logarithms of means.
+    or counts are drawn for as such: then the tensor holds the log-odds of rates, or the logarithms of means. Of revenue
+    two tensors are drawn, each with structures of its own: log-odds of conversion rates, and logarithms of amounts.
 
     Parameters
     ----------
@@ -446,12 +461,14 @@ class TensorThompsonSampling(ModelSampling):
         and the rank counts columns besides the constant one; or ``"additive"``, main effects only. ``None`` is
         ``"tucker"`` for a given rank, and leaves the choice to ``"auto"``.
     reward : what a reward is. ``"gaussian"``: any number; ``"bernoulli"``: 0 or 1; ``"binomial"``: clicks out of
-        trials; ``"count"``: a whole number, that may vary far more than a Poisson count.
+        trials; ``"count"``: a whole number, that may vary far more than a Poisson count; ``"revenue"``: mostly 0, else
+        an amount above 0, log-normal; ``"revenue-signed"``: mostly 0, else a normal amount that may be negative too.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
         30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
-        the posterior would have nearly all cells tried for most of a campaign.
+        the posterior would have nearly all cells tried for most of a campaign; of revenue 0.25 for rates, 0.5 for
+        amounts.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
@@ -475,7 +492,7 @@ class TensorThompsonSampling(ModelSampling):
 
     state_version = 2
     older_versions = (1,)
-    oracle: GibbsOracle
+    oracle: GibbsOracle | RevenueOracle
 
     def __init__(
         self,
@@ -511,20 +528,26 @@ class TensorThompsonSampling(ModelSampling):
             raise ValueError(f"decay is {decay}; it must be from {_SMALLEST_DECAY:g} to 1 (1: all columns alike)")
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
-        sizes, likelihood = check_shape(shape), likelihood_of(reward, noise=self.noise)
-        clicks = reward in ("bernoulli", "binomial")
-        oracle = GibbsOracle(
-            sizes,
-            self._candidates(sizes),
-            likelihood=likelihood,
-            exploration=self.exploration or (constants.temperature_of_clicks if clicks else constants.temperature),
-            residual=self.residual,
-            sweeps=self.sweeps,
-            max_sweeps=self.max_sweeps,
-            tuning=constants,
-        )
-        super().__init__(sizes, oracle, context=context, draws=draws, seed=seed)
-        self.oracle.guard.context = self.context
+        sizes = check_shape(shape)
+        super().__init__(sizes, self._make_oracle(sizes, constants), context=context, draws=draws, seed=seed)
+        self.oracle.watch(self.context)
+        if (revenue := revenue_of(reward)) is not None:
+            self._ledger = revenue.ledger(self.shape)
+
+    def _make_oracle(self, shape: Cell, tuning: Tuning) -> GibbsOracle | RevenueOracle:
+        """Return an oracle that has seen nothing, or two of them as one."""
+        given, revenue = self.exploration, revenue_of(self.reward, self.noise)
+        rest: dict[str, Any] = {"residual": self.residual, "sweeps": self.sweeps, "max_sweeps": self.max_sweeps}
+        rest["tuning"] = tuning
+        if revenue is not None:
+            from tensorbandits.policies.revenue import RevenueOracle
+
+            both = given or tuning.temperature_of_rates, given or tuning.temperature
+            return RevenueOracle(shape, self._candidates(shape), likelihood=revenue, temperatures=both, **rest)
+        likelihood = likelihood_of(self.reward, noise=self.noise)
+        clicks = self.reward in ("bernoulli", "binomial")
+        temperature = given or (tuning.temperature_of_clicks if clicks else tuning.temperature)
+        return GibbsOracle(shape, self._candidates(shape), likelihood=likelihood, exploration=temperature, **rest)
 
     @classmethod
     def _upgraded(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -561,6 +584,9 @@ class TensorThompsonSampling(ModelSampling):
 
     def _observe(self, cell: Cell, count: float, total: float, note: Any) -> None:
         self.oracle.observe(cell, count, total, self._ledger)
+
+    def _observe_ledger(self, ledger: Ledger) -> None:
+        self.oracle.observe_ledger(ledger, self._ledger)
 
     def _correct(self, cell: Cell, old: float, new: float, note: Any, weight: float) -> None:
         self.oracle.correct(cell, old, new, self._ledger, weight)

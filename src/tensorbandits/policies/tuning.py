@@ -20,7 +20,8 @@ class Tuning:
 
     Attributes
     ----------
-    temperature, temperature_of_clicks : what ``exploration=None`` is, of clicks the second (suite ``exploration``).
+    temperature, temperature_of_clicks, temperature_of_rates : what ``exploration=None`` is; of clicks the second (suite
+        ``exploration``), of conversion rates of revenue, whose amounts are drawn too, the third (suite ``revenue``).
     sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
         are so many, sharpening what they say only spreads their errors (suite ``exploration``).
     guard : times ``doubt (1 - doubt)^2``, the share of decisions that the posterior itself makes (suite ``locking``).
@@ -48,6 +49,7 @@ class Tuning:
 
     temperature: float = 0.5
     temperature_of_clicks: float = 0.1
+    temperature_of_rates: float = 0.25
     sharpened_from: float = 4.0
     guard: float = 2.0
     guard_least: float = 0.02

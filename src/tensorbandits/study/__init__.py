@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tensorbandits.base.checks import check_count
 from tensorbandits.data.file import read_log
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import REWARDS, profile
+from tensorbandits.model.rewards import Reward
 from tensorbandits.report.page import Report, escape, write
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.where import Where
@@ -81,7 +82,8 @@ def study(
     facts = profile(log, rewards=rewards, seed=seed)
     told = facts.suggested_rank if rank is None else rank
     structure = facts.suggested.kind if rank is None else "tucker"
-    playing, refused = lineup(shifted, told, rounds, policies, facts.kind, structure)
+    kind = cast(Reward, log.ledger.kind or facts.kind)
+    playing, refused = lineup(shifted, told, rounds, policies, kind, structure)
     options = {"horizon": rounds, "seed": seed, "where": place, "progress": progress}
     comparison = play(playing, plain, shifted, Path(folder) / "results", most, **options)
     largest = facts.curve.points[-1].rewards
@@ -94,7 +96,7 @@ def study(
         sections.contents(log, facts),
         sections.evidence(facts, told),
         sections.cells(log, plain, (min_count, shrinkage)),
-        sections.policies(comparison, log, plain, playing, refused, facts.kind),
+        sections.policies(comparison, log, plain, playing, refused, "gaussian" if log.ledger.kind else facts.kind),
         sections.how(playing, comparison, seed, time.perf_counter() - start, command),
     ]
     return write(Report(f"A study of {escape(log.reward)} by {', '.join(map(escape, log.modes))}", report), folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorbandits.base.checks import is_sequence
-from tensorbandits.model.effects import Kind
+from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
 from tensorbandits.sim.compare import Comparison, compare
@@ -29,7 +29,7 @@ def lineup(
     rank: int,
     horizon: int,
     policies: Sequence[Any] = (),
-    kind: Kind = "gaussian",
+    kind: Reward = "gaussian",
     structure: str = "tucker",
 ) -> tuple[dict[str, PolicyRecipe], dict[str, str]]:
     """Return the policies that can play in a world, by label, and why the others cannot.
@@ -64,7 +64,7 @@ def lineup(
     return {name: recipe for name, recipe in named.items() if name not in refused}, refused
 
 
-def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
+def _recipe(policy: Any, rank: int, kind: Reward) -> PolicyRecipe:
     if isinstance(policy, str):
         policy = PolicyRecipe.parse(policy)
     recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)

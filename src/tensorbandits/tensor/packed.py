@@ -47,6 +47,10 @@ class PackedModel(Packed):
     offset: float
 
     @abstractmethod
+    def negated(self) -> PackedModel:
+        """Return the model of minus the values."""
+
+    @abstractmethod
     def line(self) -> Floats:
         """Return a copy of all numbers, the offset last."""
 

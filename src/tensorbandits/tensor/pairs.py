@@ -131,6 +131,29 @@ class Pairs(PackedModel):
         """Return an independent copy: it can be taken apart as it is."""
         return self.copy()
 
+    def negated(self) -> Pairs:
+        """Return the tensor of minus the values."""
+        return Pairs(self.layout, -self.effects, self.codes, -self.cores, -self.offset)
+
+    def plus(self, other: Pairs, weight: float = 1.0) -> Pairs:
+        """Return ``weight`` times this tensor plus another of the same shape, as one with the columns of both.
+
+        >>> layout = PairsLayout((2, 3), (1, 2))
+        >>> one = Pairs(layout, np.arange(5.0), layout.fixed_codes(), np.array([0.0, 0.0, 10.0]), offset=0.5)
+        >>> bool(np.allclose(one.plus(one, 2.0).full(), 3.0 * one.full()))
+        True
+        """
+        modes, both = range(len(self.shape)), (self, other)
+        rows = [np.hstack([one.rows(j) for one in both]) for j in modes]
+        layout = PairsLayout(self.shape, tuple(row.shape[1] for row in rows), [False] * len(rows))
+        cores = np.zeros(layout.entries)
+        for j, k in layout.pairs:
+            q, r = self.layout.columns[j], self.layout.columns[k]
+            layout.core(j, k, cores)[:q, :r] = weight * self.core(j, k)
+            layout.core(j, k, cores)[q:, r:] = other.core(j, k)
+        effects, codes = weight * self.effects + other.effects, np.concatenate([row.ravel() for row in rows])
+        return Pairs(layout, effects, codes, cores, weight * self.offset + other.offset)
+
     def line(self) -> Floats:
         """Return a copy of all numbers: effects, codes, cores, offset."""
         return np.concatenate([self.effects, self.codes, self.cores, [self.offset]])

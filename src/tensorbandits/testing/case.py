@@ -44,6 +44,7 @@ class Case:
     maximises : whether ``best`` has the largest estimate of all allowed cells. ``None`` takes it that every policy does
         but those that sample, of which decisions are compared with the draw that they are made from.
     learns_from_logs : whether it learns from rewards that it has not asked for. ``None`` takes what its class says.
+    trials : whether it takes successes out of trials.
     patient : whether it learns as well when rewards come long after the asks, or most of them never.
     rounds : rounds after which it knows a good cell of an easy problem with 12 cells.
     share : what it then earns on average, as a share of what the best cell pays.
@@ -65,6 +66,7 @@ class Case:
         scale_free: bool = True,
         maximises: bool | None = None,
         learns_from_logs: bool | None = None,
+        trials: bool = True,
         patient: bool = True,
         rounds: int = 600,
         share: float = 0.7,
@@ -79,7 +81,7 @@ class Case:
         self.centred, self.scale_free = centred, scale_free
         self.maximises = not self.samples if maximises is None else maximises
         self.learns_from_logs = self.record.traits.learns_from_logs if learns_from_logs is None else learns_from_logs
-        self.patient = patient
+        self.trials, self.patient = trials, patient
         self.rounds, self.share, self.threaded, self.unanswered = rounds, share, threaded, unanswered
         self.settings = settings
 
@@ -197,10 +199,23 @@ def play(
         if len(waiting) > delay:
             told, reward = waiting.pop(int(rng.integers(len(waiting))))
             if rng.random() >= lose:
-                policy.tell(told, reward)
+                policy.tell(told, fitting(policy, reward))
         if fade is not None:
             policy.fade(fade)
     return cells
+
+
+def fitting(policy: Policy, reward: float) -> float:
+    """Return a reward that a policy takes: this one or, if it takes no negative ones, 0 in its place.
+
+    >>> policy = Case("thompson", reward="revenue").make((2, 3))
+    >>> fitting(policy, 2.5), fitting(policy, -2.5)
+    (2.5, 0.0)
+    """
+    try:
+        return policy.check_reward(reward)
+    except ValueError:
+        return policy.check_reward(max(reward, 0.0))
 
 
 def same(one: Any, two: Any) -> bool:
@@ -230,8 +245,8 @@ def random_log(shape: Cell, rounds: int) -> tuple[NDArray[np.int64], Floats]:
     return cells, product_mean(shape)[tuple(cells.T)] + 0.5 * rng.standard_normal(rounds)
 
 
-def ledger_of(shape: Cell, cells: NDArray[np.int64], rewards: Floats) -> Ledger:
-    """Return the ledger of some rewards."""
-    ledger = Ledger(shape)
+def ledger_of(policy: Policy, cells: NDArray[np.int64], rewards: Floats) -> Ledger:
+    """Return the ledger of some rewards, as a policy keeps them."""
+    ledger = policy.ledger.empty()
     ledger.add(cells, rewards)
     return ledger

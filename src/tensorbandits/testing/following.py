@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Choice
-from tensorbandits.testing.case import SHAPE, Case, play, product_mean, random_levels, same, unchanged
+from tensorbandits.testing.case import SHAPE, Case, fitting, play, product_mean, random_levels, same, unchanged
 
 _ROUNDS = 160
 _AHEAD = 40  # decisions that are compared afterwards
@@ -63,11 +63,12 @@ def check_follows_a_log(case: Case) -> None:
         assert one.cell == two.cell, f"decision {t} after the log is {one} of one policy, {two} of the other"
         for policy in (decides, follows):
             policy.issued(*one)
-            policy.tell(one.cell, float(mean[one.cell]), one.note)
+            policy.tell(one.cell, fitting(policy, float(mean[one.cell])), one.note)
 
 
 def _both(decides: Policy, follows: Policy, told: Choice, reward: float, t: int) -> None:
     """Tell both policies a reward, correct it now and then, and let the past fade."""
+    reward = fitting(decides, reward)
     for policy in (decides, follows):
         policy.tell(told.cell, reward, told.note)
         if t % 11 == 0:

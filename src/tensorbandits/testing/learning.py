@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorbandits.tensor.tucker import Floats
-from tensorbandits.testing.case import Case, Skipped, play
+from tensorbandits.testing.case import Case, Skipped, fitting, play
 
 _EASY = 3.0 * np.multiply.outer([0.2, 1.0, -0.5, 0.1], [0.3, 1.2, -1.0])
 _SMALL = np.array([[0.0, 1.0], [0.5, 3.0]])
@@ -18,7 +18,8 @@ def check_far_more_observations_than_cells(case: Case) -> None:
     policy = case.make((2, 2), horizon=4000)
     rng = np.random.default_rng(0)
     cells = rng.integers(2, size=(3000, 2))
-    policy.tell_many(cells, _SMALL[tuple(cells.T)] + rng.standard_normal(3000))
+    rewards = _SMALL[tuple(cells.T)] + rng.standard_normal(3000)
+    policy.tell_many(cells, [fitting(policy, reward) for reward in rewards])
     assert play(policy, 50, mean=_SMALL)
     if case.learns_from_logs:
         assert policy.best() == (1, 1)

@@ -12,12 +12,13 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.policies.base import Policy
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.packed import Packed
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.tensor.tucker import Floats, Tucker
 from tensorbandits.testing.case import (
     SHAPE,
     Case,
     Skipped,
     all_cells,
+    fitting,
     play,
     raises,
     random_levels,
@@ -88,7 +89,7 @@ def check_only_allowed_cells_are_chosen(case: Case) -> None:
                 chosen = tuple(cell[j] for j in policy.context) == request.levels and request.mask[cell]
                 assert chosen, f"{cell} was chosen of {request} with {standing} forbidden"
                 if rng.random() < 0.3:
-                    policy.tell(cell, float(rng.standard_normal()))
+                    policy.tell(cell, fitting(policy, float(rng.standard_normal())))
 
 
 def _request(policy: Policy, rng: np.random.Generator, standing: list[Mapping[int, int]]) -> Request:
@@ -150,8 +151,9 @@ def check_the_best_allowed_cell_equals_brute_force(case: Case) -> None:
 
 def _full(draw: Any) -> Floats:
     """All entries of what a decision is made from."""
-    tensor = draw.tensor() if isinstance(draw, Packed) else draw
-    return tensor.full() if hasattr(tensor, "full") else np.asarray(tensor)
+    if isinstance(draw, Packed):
+        return draw.at(all_cells(draw.shape)).reshape(draw.shape)
+    return draw.full() if isinstance(draw, Tucker) else np.asarray(draw)
 
 
 def check_a_request_that_allows_nothing_is_refused(case: Case) -> None:

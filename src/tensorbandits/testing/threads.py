@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.policies.base import Policy
-from tensorbandits.testing.case import Case, Skipped, play, product_mean, raises
+from tensorbandits.testing.case import Case, Skipped, fitting, play, product_mean, raises
 
 _THREADS = 4
 _SHAPE = (2, 3)
@@ -26,7 +26,7 @@ def check_threads_lose_nothing(case: Case) -> None:
         rng, told = np.random.default_rng(number), 0.0
         for _ in range(case.threaded):
             cell = policy.ask()
-            reward = float(mean[cell] + rng.standard_normal())
+            reward = fitting(policy, float(mean[cell] + rng.standard_normal()))
             policy.tell(cell, reward)
             told += reward
         return told

@@ -323,7 +323,13 @@ class Engine:
 def _warm() -> None:
     """Have all that deciding and learning run loaded, or compiled, so that nobody waits for it later."""
     cells = [(0, 0, 0), (0, 1, 1), (1, 0, 1)] * 10
-    for reward, residual in (("gaussian", None), ("gaussian", True), ("bernoulli", None), ("count", None)):
+    for reward, residual in (
+        ("gaussian", None),
+        ("gaussian", True),
+        ("bernoulli", None),
+        ("count", None),
+        ("revenue", None),
+    ):
         settings = {"modes": {mode: ["x", "y"] for mode in "abc"}, "reward": reward, "settings": {"residual": residual}}
         host = Host(BanditRow(0, "warm", 0.0), new_core(settings, 0.0))
         host.refresh(wait=True)

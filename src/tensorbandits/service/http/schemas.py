@@ -135,7 +135,8 @@ class CreateBandit(Changes):
     )
     reward: StrictStr | None = Field(
         default=None,
-        description='What a reward is: "gaussian" (any number), "bernoulli", "binomial" or "count".',
+        description='What a reward is: "gaussian" (any number), "bernoulli", "binomial", "count", "revenue" (mostly 0, '
+        'else an amount above 0) or "revenue-signed" (amounts may be negative).',
         examples=["bernoulli"],
     )
     rank: StrictStr | StrictInt | Annotated[list[StrictInt], _SEVERAL] | None = Field(

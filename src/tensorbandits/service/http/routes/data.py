@@ -147,7 +147,8 @@ async def import_log(
 
     def read(upload: imports.Upload) -> warm_start.Past:
         with imports.table(upload, wanted, texts, rows) as frame:
-            return warm_start.past_of_log(space, frame, reward, trials, mapped, constant, missing)
+            policy = host.core.policy
+            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
 
     asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
     async with imports.received(request, asked) as upload, service.imports:
