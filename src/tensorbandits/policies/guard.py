@@ -5,12 +5,13 @@ The posterior (temperature 1), of which a rung of the ladder is a chain, is not:
 So each time when that chain sweeps, its draw is asked what cold play loses by it, beside what cells at random lose::
 
     doubt  =  mean of (best - played cold) / mean of (best - any),         both over the last third of the rounds, about
-    share  =  2 doubt (1 - doubt)^2,                                       at least 2 %
+    share  =  2 doubt (1 - doubt)^2 x persistence,                         at least 2 %, at most 90 %
 
 and the share of the decisions is made by draws of the posterior, which try every cell as often as it is believed to be
 the best. Where all is doubted still, nothing is known that a posterior draw could make use of, and it would cost most:
 cold play goes on. As doubt ends, so does the guard, but for its 2 %. A cell that is played for ever although it is
-doubted keeps the doubt where it is, and the guard with it.
+doubted keeps the doubt where it is: while a doubt below a third is as large lately as it was over all rounds so far,
+its persistence grows with the square of the rewards, and falls likewise once the doubt does, down to 1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 
 TOGETHER = 2.0  # sweeps from one look to the next, at least
+_NUMBERS = ("share", "received", "cold", "blind", "cold_ever", "blind_ever", "persistence")
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
+_MOST = 0.9  # share
+_KNOWN = 1.0 / 3.0  # doubt, above which too little is known to tell whether it lasts
+_LASTS = 0.8  # of the doubt over all rounds: one that is as large lately lasts
+_GROWTH = 2.0  # power of the rewards with which persistence grows and falls
+_LARGEST = 50.0  # persistence
 
 
 class Guard:
@@ -41,6 +48,8 @@ class Guard:
         self.received = 0.0  # rewards that there were at the last look
         self.cold = 0.0  # what cold play loses a round, as the posterior believes
         self.blind = 0.0  # and what cells at random lose
+        self.cold_ever, self.blind_ever = 0.0, 0.0  # the same over all rounds so far
+        self.persistence = 1.0
 
     def look(
         self, cold: Packed, warm: Packed, ledger: Ledger, likelihood: Likelihood, rng: np.random.Generator
@@ -55,11 +64,19 @@ class Guard:
         if not math.isfinite(best - played + best - blind):
             return
         self.looks += 1
-        new = max(1.0 / self.looks, 1.0 - (self.received / ledger.received) ** _LATELY)
+        before = self.received / ledger.received
         self.received = ledger.received
+        new, little = (max(1.0 / self.looks, 1.0 - before**power) for power in (_LATELY, 1.0))
         self.cold += new * (best - played - self.cold)
         self.blind += new * (best - blind - self.blind)
-        self.share = max(self.tuning.guard_least, self.tuning.guard * self.doubt * (1.0 - self.doubt) ** 2)
+        self.cold_ever += little * (best - played - self.cold_ever)
+        self.blind_ever += little * (best - blind - self.blind_ever)
+        if before > 0.0:
+            lasts = self.doubt < _KNOWN and self.doubt * self.blind_ever > _LASTS * self.cold_ever
+            self.persistence *= before ** (-_GROWTH if lasts else _GROWTH)
+            self.persistence = min(max(self.persistence, 1.0), _LARGEST)
+        share = self.tuning.guard * self.persistence * self.doubt * (1.0 - self.doubt) ** 2
+        self.share = min(max(self.tuning.guard_least, share), _MOST)
 
     @property
     def doubt(self) -> float:
@@ -77,15 +94,12 @@ class Guard:
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain numbers."""
-        return {name: getattr(self, name) for name in ("share", "looks", "received", "cold", "blind")}
+        return {name: getattr(self, name) for name in ("looks", *_NUMBERS)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
-        share, received, cold, blind = (
-            check_array(state[name], f"the guard's {name}", ()).item()
-            for name in ("share", "received", "cold", "blind")
-        )
-        if share:
-            check_probability(share, "the guard's share")
-        self.share, self.received, self.cold, self.blind = share, received, cold, blind
+        for name in _NUMBERS:
+            setattr(self, name, check_array(state[name], f"the guard's {name}", ()).item())
+        if self.share:
+            check_probability(self.share, "the guard's share")
         self.looks = check_count(state["looks"], "the guard's looks", 0)
