@@ -45,10 +45,9 @@ def test_it_learns_what_pays_and_its_file_goes_on(tmp_path):
 
 def test_baskets_windows_and_amendments_reach_both_ledgers():
     now = [0.0]
-    bandit = shop(window="10 min", default=0, clock=lambda: now[0])
-    basket, silent, wrong, returned = (
-        bandit.ask(segment="new", allowed={"offer": ["a"], "price": [5]}) for _ in range(4)
-    )
+    bandit = shop(window="10 min", default=0, adds=True, clock=lambda: now[0])
+    only = {"offer": ["a"], "price": [5]}
+    basket, _, wrong, returned = (bandit.ask(segment="new", allowed=only) for _ in range(4))
     bandit.tell(basket, 10.0, add=True)
     bandit.tell(basket, 5.0, add=True)
     bandit.tell(wrong, 0.0)
@@ -58,7 +57,6 @@ def test_baskets_windows_and_amendments_reach_both_ledgers():
     now[0] = 700.0
     bandit.expire()
     cell, ledger = (0, 0, 0), bandit.policy.ledger
-    assert bandit.status(silent) == "timed out" or ledger.rounds == 4
     assert ledger[cell][1:3] == pytest.approx((4.0, 22.0))
     assert ledger.conversions[cell][1:3] == pytest.approx((4.0, 2.0))
     assert ledger.amounts[cell][1:] == pytest.approx((2.0, np.log(15 * 7), np.log(15) ** 2 + np.log(7) ** 2))
@@ -75,11 +73,10 @@ def test_a_new_level_starts_like_another_in_rates_and_amounts():
         assert {e.cell[::2] for e in like} == {e.cell[::2] for e in new}
         parts.append(sum(e.rounds for e in new) / sum(e.rounds for e in like))
     assert parts == pytest.approx([parts[0]] * 3)
-    means = [
-        sum(e.total for e in ledger.amounts if e.cell[1] == at)
-        / sum(e.rounds for e in ledger.amounts if e.cell[1] == at)
-        for at in (1, 3)
-    ]
+    means = []
+    for at in (1, 3):
+        some = [e for e in ledger.amounts if e.cell[1] == at]
+        means.append(sum(e.total for e in some) / sum(e.rounds for e in some))
     assert means[0] == pytest.approx(means[1])
     sell(bandit, 50, rng)
 
@@ -109,7 +106,7 @@ def test_logs_and_other_bandits_are_learned_in_full():
         bandit.tell_log(pa.table(columns | {"paid": [-1.0, *paid[1:]]}), "paid")
     assert bandit.policy.ledger == right
     clicks = tb.Bandit(bandit.space, reward="gaussian", rank=1, seed=0)
-    with pytest.raises(ValueError, match="several that differ say too little|several rewards that differ"):
+    with pytest.raises(ValueError, match="several that differ say too little"):
         shop().tell_bandit(_told(clicks, columns))
 
 
@@ -136,7 +133,7 @@ def test_what_is_believed_has_parts_and_drift_looks_at_conversions():
 def test_a_rate_that_moves_is_seen_though_amounts_vary_wildly():
     bandit, rng = shop(), np.random.default_rng(4)
     for visit in range(3000):
-        rate = 0.3 if visit < 1800 else 0.05
+        rate = (0.3, 0.1, 0.2)[visit % 3] if visit < 1800 or visit % 3 else 0.05
         amount = float(rng.lognormal(3.0, 1.5)) if rng.random() < rate else 0.0
         bandit.tell(arm={"offer": OFFERS[visit % 3], "price": 5}, context={"segment": "new"}, reward=amount)
     found = bandit.diagnose(max_rank=1)
@@ -151,10 +148,6 @@ def test_what_cannot_be_revenue_is_refused():
     decision = bandit.ask(segment="new")
     for call, match in (
         (lambda: bandit.tell(decision, -3.0), "the reward is -3"),
-        (
-            lambda: bandit.tell(arm=decision.arm, context=decision.context, reward=3, trials=50),
-            "50 rewards add up to 3",
-        ),
         (lambda: shop(default=-1, window="1 h"), "the reward is -1"),
         (lambda: shop(policy="ensemble"), "use TensorThompsonSampling"),
     ):

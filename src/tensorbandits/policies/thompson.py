@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
 _UNKNOWNS = 2.0  # rewards for each number of the first structure, before which there is no evidence
-_USUAL, _CLICKS = 0.5, 0.1  # temperature
+_USUAL, _CLICKS, _RATES = 0.5, 0.1, 0.25  # temperature; the last: of conversion rates, whose amounts are drawn too
 _FEW = 4.0  # rewards for each number: before there are so many, sharpening what they say only spreads their errors
 _ANY = 0.02  # share of decisions in which every structure has the same chance
 _FARTHEST = 12.0  # nats that one may be behind, so that it can come back
@@ -396,7 +396,7 @@ class TensorThompsonSampling(ModelSampling):
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that the
-        posterior would have nearly all cells tried for most of a campaign; of revenue 0.1 for rates, 0.5 for amounts.
+        posterior would have nearly all cells tried for most of a campaign; of revenue 0.25 for rates, 0.5 for amounts.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
@@ -464,7 +464,7 @@ class TensorThompsonSampling(ModelSampling):
         if revenue is not None:
             from tensorbandits.policies.revenue import RevenueOracle
 
-            both = given or _CLICKS, given or _USUAL
+            both = given or _RATES, given or _USUAL
             return RevenueOracle(shape, self._candidates(shape), likelihood=revenue, temperatures=both, **rest)
         likelihood = likelihood_of(self.reward, noise=self.noise)
         temperature = given or (_CLICKS if self.reward in ("bernoulli", "binomial") else _USUAL)
