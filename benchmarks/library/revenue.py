@@ -16,7 +16,7 @@ NAME = "revenue"
 ALONE = False
 TITLE = "Revenue: mostly nothing, else an amount"
 
-ROUNDS, REPLICATIONS = 20_000, 5
+ROUNDS, REPLICATIONS = 20_000, 3
 WORLDS = {"amounts differ": 0.5, "amounts alike": 0.0}  # standard deviation of log-amounts over cells
 PLAYERS: dict[str, dict[str, Any]] = {
     "revenue": {"reward": "revenue"},

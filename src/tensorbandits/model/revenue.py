@@ -28,7 +28,7 @@ from tensorbandits.tensor.tucker import Floats
 
 RevenueKind = Literal["revenue", "revenue-signed"]
 
-_SCALE = 0.5  # of logarithms of amounts in the prior: those of a campaign differ by a factor of 1.6 or so
+_SCALE = 1.0  # of logarithms of amounts in the prior, as of log-odds
 _HIGHEST = 230.0  # logarithm of a mean reward: beyond 1e100 rewards are none
 
 
