@@ -136,8 +136,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, calibration, kinds, revenue, evaluation, feedback, application and change run only
-    when named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the service.
+    The suites beds, exploration, stuck, calibration, kinds, revenue, evaluation, feedback, application and change run
+    only when named, the first two for hours; so do durability, load, soak, replicas and waits, which measure the
+    service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

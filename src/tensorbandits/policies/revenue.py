@@ -55,7 +55,8 @@ class RevenueOracle:
         cold, warm = temperatures
         rest: dict[str, Any] = {"residual": residual, "sweeps": sweeps, "max_sweeps": max_sweeps}
         self.rates = GibbsOracle(shape, candidates, likelihood=likelihood.rates, exploration=cold, **rest)
-        self.amounts = _AmountOracle(shape, _for_amounts(candidates), likelihood=likelihood.amounts, exploration=warm, **rest)
+        few = _for_amounts(candidates)
+        self.amounts = _AmountOracle(shape, few, likelihood=likelihood.amounts, exploration=warm, **rest)
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
