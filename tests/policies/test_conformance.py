@@ -22,8 +22,8 @@ def gaussian_oracle(ledger, rng):
 
 CASES = [
     Case("thompson", unanswered=10_000, draws=16),
-    # Logarithms round the unit of rewards, and noise about large means is no noise of their logarithms. Rewards of these
-    # checks are never 0 in some cells and always in others, which a posterior that is sharpened takes for settled.
+    # Logarithms round the unit of rewards, and noise about large means is no noise of their logarithms. Rewards of
+    # these checks are never 0 in some cells and always in others, which a sharpened posterior takes for settled.
     Case(
         "thompson",
         name="revenue",
