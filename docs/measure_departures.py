@@ -1,6 +1,6 @@
 """Measure what policies do otherwise than the paper's words, on 30 worlds each, and print the numbers as a table.
 
-    python -m docs.measure_departures             # all rows, about ten minutes on one core
+    python -m docs.measure_departures             # all rows, ten minutes or so on one core
     python -m docs.measure_departures passes      # only the rows whose name contains a word
 
 Worlds are the paper's tensors (order 3, rank 2, noise 1, p = 15 and w = 0.5 unless said otherwise) of the seeds 0 to
