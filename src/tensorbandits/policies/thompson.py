@@ -465,10 +465,10 @@ class TensorThompsonSampling(ModelSampling):
         an amount above 0, log-normal; ``"revenue-signed"``: mostly 0, else a normal amount that may be negative too.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
-        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, from 2 to
-        30 %, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
-        the posterior would have nearly all cells tried for most of a campaign; of revenue 0.25 for rates, 0.5 for
-        amounts.
+        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, 2 % and
+        more, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        the posterior would have nearly all cells tried for most of a campaign (0.5 with pairs, which locked at 0.1);
+        of revenue 0.25 for rates, 0.5 for amounts.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
@@ -544,10 +544,10 @@ class TensorThompsonSampling(ModelSampling):
 
             both = given or tuning.temperature_of_rates, given or tuning.temperature
             return RevenueOracle(shape, self._candidates(shape), likelihood=revenue, temperatures=both, **rest)
-        likelihood = likelihood_of(self.reward, noise=self.noise)
-        clicks = self.reward in ("bernoulli", "binomial")
-        temperature = given or (tuning.temperature_of_clicks if clicks else tuning.temperature)
-        return GibbsOracle(shape, self._candidates(shape), likelihood=likelihood, exploration=temperature, **rest)
+        likelihood, candidates = likelihood_of(self.reward, noise=self.noise), self._candidates(shape)
+        cold = self.reward in ("bernoulli", "binomial") and candidates[0].structure != "pairs"
+        temperature = given or (tuning.temperature_of_clicks if cold else tuning.temperature)
+        return GibbsOracle(shape, candidates, likelihood=likelihood, exploration=temperature, **rest)
 
     @classmethod
     def _upgraded(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,8 +20,9 @@ class Tuning:
 
     Attributes
     ----------
-    temperature, temperature_of_clicks, temperature_of_rates : what ``exploration=None`` is; of clicks the second (suite
-        ``exploration``), of conversion rates of revenue, whose amounts are drawn too, the third (suite ``revenue``).
+    temperature, temperature_of_clicks, temperature_of_rates : what ``exploration=None`` is; of clicks, but for pairs,
+        the second (suites ``exploration`` and ``locking``), of conversion rates of revenue, whose amounts are drawn
+        too, the third (suite ``revenue``).
     sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
         are so many, sharpening what they say only spreads their errors (suite ``exploration``).
     guard : times ``doubt (1 - doubt)^2``, the share of decisions that the posterior itself makes (suite ``locking``).
