@@ -27,6 +27,7 @@ from tensorbandits.policies import (
     TensorEpochGreedy,
     TensorThompsonSampling,
     Traits,
+    Tuning,
     VectorizedUCB,
 )
 from tensorbandits.policies.registry import register
@@ -78,6 +79,7 @@ __all__ = [
     "TensorThompsonSampling",
     "Trace",
     "Traits",
+    "Tuning",
     "Tucker",
     "VectorizedUCB",
     "Where",

@@ -9,6 +9,7 @@ from tensorbandits.policies.estr import MatricizedESTR
 from tensorbandits.policies.query import Choice, Query
 from tensorbandits.policies.thompson import TensorThompsonSampling
 from tensorbandits.policies.traits import Traits
+from tensorbandits.policies.tuning import Tuning
 from tensorbandits.policies.ucb import VectorizedUCB
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "TensorEpochGreedy",
     "TensorThompsonSampling",
     "Traits",
+    "Tuning",
     "VectorizedUCB",
 ]
