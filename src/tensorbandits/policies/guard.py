@@ -33,7 +33,7 @@ _LEAST = 0.02  # share, however little is doubted: the chain of the posterior ma
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
 
 
-class Guard:
+class WarmGuard:
     """What the posterior doubts of cold play, given the levels of the ``context`` modes, and its share of decisions."""
 
     def __init__(self, context: Cell = ()) -> None:

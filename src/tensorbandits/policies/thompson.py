@@ -27,7 +27,7 @@ from tensorbandits.model.residual import Trying
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.guard import EFFORT, TOGETHER, Guard
+from tensorbandits.policies.guard import EFFORT, TOGETHER, WarmGuard
 from tensorbandits.policies.recent import RECENT, model_of
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.tensor.tucker import Floats, Ints, Tucker
@@ -85,7 +85,7 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
-        self.guard = Guard()  # of play that is colder than the posterior
+        self.guard = WarmGuard()  # of play that is colder than the posterior
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
@@ -94,7 +94,7 @@ class GibbsOracle:
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration, self.guard = True, 1.0, Guard()
+        self._anew, self.exploration, self.guard = True, 1.0, WarmGuard()
 
     @property
     def chances(self) -> Floats:
@@ -374,7 +374,7 @@ class GibbsOracle:
         now = [sampler.candidate for sampler in self.samplers]
         if len(now) != len(candidates) or any(a not in (b, b.later) for a, b in zip(now, candidates, strict=True)):
             self.seen, self.playing = 0.0, 0
-            self.samplers, self.guard = self._start(shape, candidates), Guard(self.guard.context)
+            self.samplers, self.guard = self._start(shape, candidates), WarmGuard(self.guard.context)
             return
         for sampler, candidate in zip(self.samplers, now, strict=True):
             sampler.grow(shape, candidate, rng)
