@@ -54,7 +54,7 @@ def _imported(table: pa.Table) -> tuple[str, dict[str, object]]:
     """What the log of a bandit keeps of an import, and what the policy has afterwards."""
     modes = {mode: [f"{mode}{at}" for at in range(40)] for mode in "abc"}
     state = new_state(tb.Space(modes), rank=1, time=0.0)
-    past = warm_start.past_of_log(state.space, table, "reward", None, None, None, "error")
+    past = warm_start.past_of_log(state.space, state.policy, table, "reward", None, None, None, "error")
     [event] = state.plan(Import(past), 1.0)
     for lesson in state.apply(event):
         lesson(state.policy)

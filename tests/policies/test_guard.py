@@ -11,7 +11,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.model.likelihood import Gaussian
 from tensorbandits.model.sweep import Model
-from tensorbandits.policies.guard import Guard
+from tensorbandits.policies.guard import WarmGuard
 from tests.policies.test_law import _UNLIKELY, p_value, played, thompson
 
 KNOWN, DOUBTED = (0, 0), (0, 1)  # cells of :func:`locked`
@@ -63,7 +63,7 @@ def test_doubt_ends_when_what_was_doubted_has_been_tried():
 @pytest.mark.parametrize("context", [(), (0,)], ids=["free", "context"])
 def test_doubt_is_what_the_posterior_says_that_cold_play_loses(context):
     """By the posterior levels of the second mode are worth 0, 1, 2 and 3; cold play would choose that of 2."""
-    guard, ledger, rng = Guard(context), tb.Ledger((2, 4)), np.random.default_rng(0)
+    guard, ledger, rng = WarmGuard(context), tb.Ledger((2, 4)), np.random.default_rng(0)
     rows = np.array([1.0, 1.0, 0.0, 1.0, 2.0, 3.0])
     warm = Model((2, 4), (1, 1), rows, np.ones(1))
     cold = Model((2, 4), (1, 1), np.array([1.0, 1.0, 0.0, 1.0, 4.0, 3.0]), np.ones(1))
@@ -80,7 +80,7 @@ def test_doubt_is_what_the_posterior_says_that_cold_play_loses(context):
 
 @pytest.mark.parametrize(("cold", "share"), [(0.0, 0.02), (0.005, 0.02), (0.5, 1 / 4), (1.0, 0.02), (1.5, 0.02)])
 def test_little_is_tried_where_all_or_nothing_is_doubted(cold, share):
-    guard, ledger = Guard(), tb.Ledger((2,))
+    guard, ledger = WarmGuard(), tb.Ledger((2,))
     ledger.record((0,), 0.0)
     flat = Model((2,), (1,), np.array([1.0, 1.0]), np.ones(1))
     guard.cold, guard.blind, guard.looks, guard.received = cold, 1.0, 10**9, 1.0 - 1e-9
@@ -125,7 +125,7 @@ def test_many_decisions_at_once_have_the_guard_too():
 def test_the_posterior_itself_needs_no_guard(exploration):
     policy = locked(exploration)
     share_of(policy, DOUBTED, 50)
-    assert policy.oracle.guard.state() == Guard().state()
+    assert policy.oracle.guard.state() == WarmGuard().state()
     assert not policy.oracle.samplers[0].warm.draws
 
 
@@ -158,7 +158,7 @@ def test_a_state_from_before_there_was_a_guard_is_read():
 @pytest.mark.parametrize(("name", "value"), [("share", 1.5), ("share", -0.1), ("looks", -1), ("cold", np.nan)])
 def test_a_damaged_guard_is_refused(name, value):
     with pytest.raises(ValueError, match=f"the guard's {name}"):
-        Guard().restore(Guard().state() | {name: value})
+        WarmGuard().restore(WarmGuard().state() | {name: value})
 
 
 def test_levels_and_fading_leave_the_guard_at_work():

@@ -38,7 +38,7 @@ _GROWTH = 2.0  # power of the rewards with which persistence grows and falls
 _LARGEST = 50.0  # persistence
 
 
-class Guard:
+class WarmGuard:
     """What the posterior doubts of cold play, given the levels of the ``context`` modes, and its share of decisions."""
 
     def __init__(self, context: Cell = (), tuning: Tuning = USUAL) -> None:

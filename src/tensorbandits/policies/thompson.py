@@ -27,7 +27,7 @@ from tensorbandits.model.residual import Trying, misfit
 from tensorbandits.model.revenue import revenue_of
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
-from tensorbandits.policies.guard import TOGETHER, Guard
+from tensorbandits.policies.guard import TOGETHER, WarmGuard
 from tensorbandits.policies.recent import RECENT, model_of
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
 from tensorbandits.policies.tuning import USUAL, Tuning
@@ -78,7 +78,7 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
-        self.guard = Guard(tuning=tuning)  # of play that is colder than the posterior
+        self.guard = WarmGuard(tuning=tuning)  # of play that is colder than the posterior
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
@@ -91,7 +91,7 @@ class GibbsOracle:
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration, self.guard = True, 1.0, Guard(tuning=self.tuning)
+        self._anew, self.exploration, self.guard = True, 1.0, WarmGuard(tuning=self.tuning)
 
     @property
     def chances(self) -> Floats:
@@ -415,7 +415,7 @@ class GibbsOracle:
         ]
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing = 0.0, 0
-            self.samplers, self.guard = self._start(shape, candidates), Guard(self.guard.context, self.tuning)
+            self.samplers, self.guard = self._start(shape, candidates), WarmGuard(self.guard.context, self.tuning)
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None

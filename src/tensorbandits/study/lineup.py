@@ -36,7 +36,7 @@ def lineup(
 
     ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
     with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank, of which
-    main effects have none. A policy that cannot do without a rank is told it, unless it says one. The baseline joins if
+    main effects have none. Every other policy that takes a rank is told it, unless it says one. The baseline joins if
     it is not among them. Others than Thompson sampling are not told the kind of reward, as that may take far longer:
     ensemble sampling of clicks made a study five times as long.
     """
@@ -69,8 +69,7 @@ def _recipe(policy: Any, rank: int, kind: Reward) -> PolicyRecipe:
         policy = PolicyRecipe.parse(policy)
     recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
     given: dict[str, Any] = {}
-    own_rank = inspect.signature(recipe.record.kind).parameters.get("rank")
-    if own_rank is not None and own_rank.default is inspect.Parameter.empty:
+    if recipe.policy != FLAGSHIP and "rank" in inspect.signature(recipe.record.kind).parameters:
         given["rank"] = rank
     if recipe.policy == FLAGSHIP and kind != "gaussian" and not recipe.settings.get("paper"):
         given["reward"] = kind
