@@ -56,7 +56,7 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
     rng = np.random.default_rng(7)
     arms = [{"offer": offer, "channel": channel} for offer in MODES["offer"] for channel in MODES["channel"]]
     would, earned = [], []
-    for _ in range(10):  # a rule that plays each arm with the same chance
+    for _ in range(20):  # a rule that plays each arm with the same chance
         requests = [
             {
                 "context": {"segment": str(rng.choice(MODES["segment"]))},
@@ -74,14 +74,14 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
         assert all(one["changed"] for one in told["results"])
         until(lambda: not bandit.core.learner.stale)
     seen = bandit.core.state.apprentice
-    assert seen.count == 600
+    assert seen.count == 1200
     assert seen.earned.mean == pytest.approx(np.mean(earned))
     # Three half-widths of intervals of 95 % are almost six standard errors.
     assert abs(seen.would.mean - np.mean(would)) < 3 * seen.would.within
     assert abs(seen.difference.mean - (np.mean(would) - np.mean(earned))) < 3 * seen.difference.within
     assert np.mean(would[300:]) > np.mean(earned)  # it has learned from what another played
     shown = view(bandit)
-    assert (shown["on"], shown["count"]) == (True, 600)
+    assert (shown["on"], shown["count"]) == (True, 1200)
     assert shown["rule"]["mean"] == pytest.approx(seen.earned.mean)
     assert shown["bandit"]["low"] < seen.would.mean < shown["bandit"]["high"]
 
@@ -94,7 +94,7 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
     assert (decision["by"], "would" in decision) == ("policy", False)
     assert bandit.post("/best", context)["arm"] == {"offer": "b", "channel": "sms"}
     until(lambda: not view(bandit)["on"])  # what is looked at is kept for a while
-    assert view(bandit)["count"] == 600  # what was measured stays
+    assert view(bandit)["count"] == 1200  # what was measured stays
     bandit.patch(apprentice=True, holdout=0)
     bandit.ask(played=arms[0])
 
