@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.model.effects import Kind
+from tensorbandits.policies.ensemble import TensorEnsembleSampling
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
 from tensorbandits.sim.compare import Comparison, compare
@@ -36,9 +37,8 @@ def lineup(
 
     ``policies`` are names, texts such as ``"thompson:rank=3"``, classes or recipes; by default all that are registered,
     with our defaults, Thompson sampling once told nothing but the kind of reward and once structure and rank, of which
-    main effects have none. A policy that cannot do without a rank is told it, unless it says one. The baseline joins if
-    it is not among them. Others than Thompson sampling are not told the kind of reward, as that may take far longer:
-    ensemble sampling of clicks made a study five times as long.
+    main effects have none. A policy that does not look for a rank itself is told it, unless it says one. The baseline
+    joins if it is not among them. Others than Thompson sampling are not told the kind of reward, as that takes longer.
     """
     if not is_sequence(policies):
         raise TypeError(f"policies is {policies!r}; give a list of names, classes or recipes: ['thompson', 'ucb']")
@@ -70,7 +70,8 @@ def _recipe(policy: Any, rank: int, kind: Kind) -> PolicyRecipe:
     recipe = policy if isinstance(policy, PolicyRecipe) else PolicyRecipe(policy)
     given: dict[str, Any] = {}
     own_rank = inspect.signature(recipe.record.kind).parameters.get("rank")
-    if own_rank is not None and own_rank.default is inspect.Parameter.empty:
+    fixed = issubclass(recipe.record.kind, TensorEnsembleSampling)  # it does not look for one in the rewards
+    if own_rank is not None and (own_rank.default is inspect.Parameter.empty or fixed):
         given["rank"] = rank
     if recipe.policy == FLAGSHIP and kind != "gaussian" and not recipe.settings.get("paper"):
         given["reward"] = kind
