@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,10 +53,19 @@ class Checkup:
         return f"{self.words}\n{self.structure!r}"
 
 
-def checkup(space: Space, ledger: Ledger, history: History, reward: str | None, *, max_rank: int, seed: int) -> Checkup:
-    """Return what a ledger says of structures, and a history of levels that moved."""
+def checkup(
+    space: Space,
+    ledger: Ledger,
+    history: History,
+    reward: str | None,
+    playing: Mapping[str, float],
+    *,
+    max_rank: int,
+    seed: int,
+) -> Checkup:
+    """Return what a ledger says of structures, beside those that a policy plays, and a history of levels that moved."""
     kind = _kind(ledger, history, reward)
-    structure = diagnose(ledger, reward or kind, max_rank=max_rank, seed=seed)
+    structure = diagnose(ledger, reward or kind, max_rank=max_rank, seed=seed, playing=playing)
     found = drift(history, kind)
     moved = tuple(_named(space, move) for move in found.moves)
     what = "conversion rates" if ledger.kind else "mean rewards"

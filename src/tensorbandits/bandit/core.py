@@ -169,12 +169,12 @@ class Core:
             with self.lock:
                 self.learner.take_in()
                 past, shape = self.state.history.state(), self.state.history.shape
-            ledger = self.policy.copy_ledger()
+            ledger, playing = self.policy.copy_ledger(), self.policy.playing()
         history = History.from_state(past, shape)
         if shape != ledger.shape:
             history.grow(ledger.shape)
         kind = getattr(self.policy, "reward", None)
-        return checkup(self.space, ledger, history, kind, max_rank=max_rank, seed=seed)
+        return checkup(self.space, ledger, history, kind, playing, max_rank=max_rank, seed=seed)
 
     def timeline(self) -> Timeline:
         """Return a copy of what was decided and earned over time."""

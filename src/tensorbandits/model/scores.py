@@ -9,6 +9,7 @@ of scores says whose means are better. The models::
     cell means      each cell by itself, with one pseudo-reward of the overall mean
     tucker r        a low-rank tensor and a constant, averaged over draws from its posterior
     affine r        the same with main effects, and interactions of fewer modes, inside it
+    pairs           main effects and interactions of two modes each, where there are more than four
 
 The work is in proportion to the cells that were observed, however many rewards they have.
 """
@@ -18,16 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, feasible_rank
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.chains import AnyChain, chain_from_prior
 from tensorbandits.model.effects import Family, Kind, check_kind, main_effects
-from tensorbandits.model.gibbs import Chain, Units
+from tensorbandits.model.likelihood import Units
 from tensorbandits.model.rewards import likelihood_of
+from tensorbandits.tensor.pairs import usual_columns
 from tensorbandits.tensor.tucker import Floats, Ints
 
 OVERALL, EFFECTS, CELLS = PLAIN = ("overall mean", "main effects", "cell means")
@@ -37,6 +40,7 @@ _SWEEPS = 2  # between draws
 _SETTLE = 60  # sweeps of the first part; a later one starts where the one before ended
 _MOST_WORK = 2e6  # cells times sweeps for one model and part; larger ledgers are swept less
 _FEWEST = 12  # draws and sweeps before them, however large the ledger
+_FEW_MODES = 4  # of more, pairs are a structure that is worth a look
 _LARGEST_CORE = 200  # entries; a structure with more of them is left out
 
 
@@ -47,11 +51,21 @@ class Form(NamedTuple):
     ('affine 2', 'additive')
     """
 
-    kind: Literal["tucker", "affine", "additive"]
+    kind: Literal["tucker", "affine", "additive", "pairs"]
     rank: int
 
+    @classmethod
+    def named(cls, name: str) -> Form:
+        """Return the form of a name.
+
+        >>> Form.named("affine 2"), Form.named("pairs") == Form("pairs", 1)
+        (Form(kind='affine', rank=2), True)
+        """
+        kind, _, rank = name.partition(" ")
+        return cls(cast(Any, kind), int(rank or 1))
+
     def __str__(self) -> str:
-        return self.kind if self.kind == "additive" else f"{self.kind} {self.rank}"
+        return self.kind if self.kind in ("additive", "pairs") else f"{self.kind} {self.rank}"
 
 
 def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
@@ -59,22 +73,26 @@ def structures(shape: Cell, largest: int = 3) -> tuple[Form, ...]:
 
     >>> [str(structure) for structure in structures((4, 5, 2), 2)]
     ['tucker 1', 'tucker 2', 'affine 1', 'affine 2']
+    >>> [str(structure) for structure in structures((2,) * 9)]
+    ['tucker 1', 'pairs']
     """
     found, seen = [], set()
     kinds: tuple[Literal["tucker", "affine"], ...] = ("tucker", "affine")
     for kind in kinds:
         for rank in range(1, largest + 1):
             ranks = _free(shape, kind, rank)
-            if (kind, ranks) not in seen and (
-                rank == 1 or math.prod(r + (kind == "affine") for r in ranks) <= _LARGEST_CORE
-            ):
+            if (kind, ranks) not in seen and (math.prod(r + (kind == "affine") for r in ranks) <= _LARGEST_CORE):
                 found.append(Form(kind, rank))
                 seen.add((kind, ranks))
+    if len(shape) > _FEW_MODES:
+        found.append(Form("pairs", 2))
     return tuple(found)
 
 
 def _free(shape: Cell, kind: str, rank: int) -> Cell:
     """The free columns of each mode: no more than its levels can tell apart."""
+    if kind == "pairs":
+        return usual_columns(shape)
     if kind == "affine":
         return tuple(min(rank, size - 1) for size in shape)
     return feasible_rank([min(rank, size) for size in shape])
@@ -227,7 +245,7 @@ class _Learner:
     def __init__(self, structure: Form, kind: Kind, cells: Ints, rng: np.random.Generator) -> None:
         self.structure, self.cells, self.rng = structure, cells, rng
         self.likelihood = likelihood_of(kind)
-        self.chain: Chain | None = None
+        self.chain: AnyChain | None = None
 
     def means(self, train: Ledger) -> Floats:
         """Return the mean rewards of the held-out cells, averaged over draws given a ledger."""
@@ -244,10 +262,10 @@ class _Learner:
         lines = self.chain.sweep(train, units, self.rng, sweeps=draws * between, keep=draws)
         return np.asarray(np.mean([self._rewards(line) for line in lines], axis=0))
 
-    def _start(self, shape: Cell, units: Units) -> Chain:
+    def _start(self, shape: Cell, units: Units) -> AnyChain:
         kind, rank = self.structure
         ranks = _free(shape, kind, rank)
-        chain = Chain.from_prior(shape, ranks, units, self.rng, structure=kind, likelihood=self.likelihood)
+        chain = chain_from_prior(kind, shape, ranks, units, self.rng, likelihood=self.likelihood)
         return chain.calm(units)
 
     def _rewards(self, line: Floats) -> Floats:

@@ -500,7 +500,12 @@ class Policy(ABC):
         """
         from tensorbandits.policies.diagnosis import diagnose
 
-        return diagnose(self.copy_ledger(), getattr(self, "reward", None), max_rank=max_rank, seed=seed)
+        kind, playing = getattr(self, "reward", None), self.playing()
+        return diagnose(self.copy_ledger(), kind, max_rank=max_rank, seed=seed, playing=playing)
+
+    def playing(self) -> dict[str, float]:
+        """Return how often each structure decides, by name, where several do and their predictions were judged."""
+        return {}
 
     # Saving and making again.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import FEWEST, curve_sizes, learning_curve
 from tensorbandits.model.effects import Kind, kind_of, kind_of_reward
 from tensorbandits.model.held_out import Rewards
-from tensorbandits.model.scores import structures
+from tensorbandits.model.scores import Form, structures
+
+_MOSTLY = 0.5  # share of decisions that the structure makes which is suggested
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,8 +23,10 @@ class Diagnosis:
 
     ``scores`` is by model the mean log density of a held-out reward, after learning from ``rewards`` others; of counts
     up to a constant. ``learned`` is the same as a share: 0 is the overall mean, 1 the best of the models. ``structure``
-    and ``rank`` are what is suggested: ``"tucker"``, ``"affine"``, or ``"additive"`` where main effects suffice, whose
-    rank is ``None``. ``words`` says it in a sentence.
+    and ``rank`` are what is suggested: ``"tucker"``, ``"affine"``, ``"pairs"``, or ``"additive"`` where main effects
+    suffice; the last two have no rank, ``None``. ``words`` says it in a sentence. ``playing`` is how often each
+    structure decides where a policy plays several, by what they predicted as rewards came: then the one that decides
+    mostly is suggested, since it rests on all rewards, each of which it was not shown before.
     """
 
     kind: Kind
@@ -31,6 +36,7 @@ class Diagnosis:
     structure: str
     rank: int | None
     words: str
+    playing: dict[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         width = max(map(len, self.scores))
@@ -40,7 +46,14 @@ class Diagnosis:
         return "\n".join([self.words, f"Suggested structure: {self.structure}{rank}.", head, *table])
 
 
-def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, seed: int = 0) -> Diagnosis:
+def diagnose(
+    ledger: Ledger,
+    reward: str | None = None,
+    *,
+    max_rank: int = 3,
+    seed: int = 0,
+    playing: Mapping[str, float] | None = None,
+) -> Diagnosis:
     """Return how well structures predict the rewards of a ledger, each quarter of them held out in turn.
 
     Parameters
@@ -50,6 +63,7 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
         revenue, which a :class:`~tensorbandits.RevenueLedger` holds, conversions are looked at.
     max_rank : the largest rank to try.
     seed : of what is held out, and of the draws.
+    playing : by name, how often each structure decides in the policy whose rewards they are, if it plays several.
 
     >>> rng = np.random.default_rng(0)
     >>> cells = rng.integers(5, size=(900, 2))
@@ -69,13 +83,18 @@ def diagnose(ledger: Ledger, reward: str | None = None, *, max_rank: int = 3, se
     most = curve_sizes(rewards.total)[-1:]
     curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
     (point,) = curve.points
-    suggested = curve.suggested(point)
+    suggested, words = curve.suggested(point), curve.sentence(point.rewards).replace("**", "")
+    if playing and (most_played := max(playing, key=lambda name: playing[name])) and playing[most_played] > _MOSTLY:
+        words += f" The policy plays {most_played} in {playing[most_played]:.0%} of its decisions"
+        words += "." if most_played == str(suggested) else f"; held-out rewards alone would suggest {suggested}."
+        suggested = Form.named(most_played)
     return Diagnosis(
         kind=kind,
         rewards=point.rewards,
         scores=point.as_dict(),
         learned={model: curve.learned(point, model) for model in point.models},
         structure=suggested.kind,
-        rank=None if suggested.kind == "additive" else suggested.rank,
-        words=curve.sentence(point.rewards).replace("**", ""),
+        rank=None if suggested.kind in ("additive", "pairs") else suggested.rank,
+        words=words,
+        playing=dict(playing or {}),
     )

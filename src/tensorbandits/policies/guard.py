@@ -32,7 +32,7 @@ TOGETHER = 2.0  # sweeps from one look to the next, at least
 _NUMBERS = ("share", "received", "cold", "blind", "cold_ever", "blind_ever", "persistence")
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
 _MOST = 0.9  # share
-_KNOWN = 1.0 / 3.0  # doubt, above which too little is known to tell whether it lasts
+_KNOWN = 0.2  # doubt, above which too little is known to tell whether it lasts
 _LASTS = 0.8  # of the doubt over all rounds: one that is as large lately lasts
 _GROWTH = 2.0  # power of the rewards with which persistence grows and falls
 _LARGEST = 50.0  # persistence
@@ -75,7 +75,7 @@ class WarmGuard:
             lasts = self.doubt < _KNOWN and self.doubt * self.blind_ever > _LASTS * self.cold_ever
             self.persistence *= before ** (-_GROWTH if lasts else _GROWTH)
             self.persistence = min(max(self.persistence, 1.0), _LARGEST)
-        share = self.tuning.guard * self.persistence * self.doubt * (1.0 - self.doubt) ** 2
+        share = self.tuning.guard * self.persistence * (self.doubt * (1.0 - self.doubt)) ** 2
         self.share = min(max(self.tuning.guard_least, share), _MOST)
 
     @property

@@ -65,6 +65,10 @@ class RevenueOracle:
         self.rates.watch(context)
         self.amounts.watch(context)
 
+    def playing_shares(self) -> dict[str, float]:
+        """Return how often each structure of rates decides, by name, where several do and were judged."""
+        return self.rates.playing_shares()
+
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
         self.rates.detach()

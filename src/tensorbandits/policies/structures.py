@@ -28,14 +28,12 @@ from tensorbandits.policies.approximate import check_core
 from tensorbandits.policies.recent import Recent, model_of
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed, PackedModel
-from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout
+from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout, usual_columns
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 _FEW_MODES = 4  # of more the structure is pairs: main effects or a Tucker tensor beside them locked
-_PAIRS_CORE = 400  # numbers that a sampler of pairs draws together, in about a millisecond
-_PAIRS_RANK = 2  # columns of a mode that has too many levels to be complete
 
 
 # What the states of samplers did not always have.
@@ -55,6 +53,14 @@ class Candidate(NamedTuple):
     odds: float = 0.0
     later: Candidate | None = None
     plenty: float = math.inf
+
+    def __str__(self) -> str:
+        """Its name among others.
+
+        >>> str(Candidate("tucker", (2, 2))), str(Candidate("additive", (1, 1)))
+        ('tucker 2', 'additive')
+        """
+        return self.structure if self.structure in ("additive", "pairs") else f"{self.structure} {max(self.rank)}"
 
     def numbers(self, shape: Cell) -> int:
         """How many numbers such a tensor has.
@@ -126,8 +132,8 @@ def candidates(
 def pairs_columns(rank: Rank, shape: Cell) -> Cell:
     """Return the columns of each mode in a tensor of pairs: ``"auto"`` has complete modes as far as that stays quick.
 
-    >>> pairs_columns("auto", (4, 3, 60)), pairs_columns("auto", (6,) * 12), pairs_columns(1, (4, 3))
-    ((3, 2, 2), (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2), (1, 1))
+    >>> pairs_columns("auto", (4, 3, 60)), pairs_columns(1, (4, 3))
+    ((3, 2, 2), (1, 1))
     """
     if sum(p * q for p, q in combinations(shape, 2)) > MOST_ENTRIES:
         raise ValueError(
@@ -139,17 +145,7 @@ def pairs_columns(rank: Rank, shape: Cell) -> Cell:
         check_core((_pairs_numbers(PairsLayout(shape, ranks)) - sum(shape),))
         return ranks
     resolve_rank(rank, shape)  # refuses any other word
-    ranks = tuple(min(p - 1, 1) for p in shape)
-    for most in (0, *sorted(set(shape))):  # modes of up to so many levels are complete
-        tried = tuple(p - 1 if p <= most else min(p - 1, _PAIRS_RANK) for p in shape)
-        layout = PairsLayout(shape, tried)
-        if (
-            layout.entries + sum(q for q, whole in zip(layout.columns, layout.complete, strict=True) if whole)
-            > _PAIRS_CORE
-        ):
-            break
-        ranks = tried
-    return ranks
+    return usual_columns(shape)
 
 
 def _pairs_numbers(layout: PairsLayout) -> int:

@@ -104,6 +104,11 @@ class GibbsOracle:
             (1.0 - self.tuning.any_structure) * chances / chances.sum() + self.tuning.any_structure / len(scores)
         )
 
+    def playing_shares(self) -> dict[str, float]:
+        """Return how often each structure decides, by name, where several do and were judged by rewards."""
+        names = [str(sampler.candidate) for sampler in self.samplers]
+        return dict(zip(names, self.chances.tolist(), strict=True)) if self._judges else {}
+
     def observe(self, cell: Cell, count: float, total: float, ledger: Ledger) -> None:
         """Score the structures by rewards that they have not learned from yet, though the ledger has them.
 
@@ -571,6 +576,10 @@ class TensorThompsonSampling(ModelSampling):
         self.oracle.grow(shape, self._candidates(shape), self._rng)
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
+
+    def playing(self) -> dict[str, float]:
+        """Return how often each structure decides, by name, where several do and their predictions were judged."""
+        return self.oracle.playing_shares()
 
     def _next_draws(self) -> list[tuple[float, Draw]]:
         return list(self.oracle.law(self._ledger, self._aside(), self.draws))

@@ -52,7 +52,7 @@ class Tuning:
     temperature_of_clicks: float = 0.1
     temperature_of_rates: float = 0.25
     sharpened_from: float = 4.0
-    guard: float = 2.0
+    guard: float = 5.0
     guard_least: float = 0.02
     guard_sweeps: float = 0.1
     judged_from: float = 2.0

@@ -50,7 +50,9 @@ def lineup(
         label if labels.count(label) == 1 else str(recipe): recipe for label, recipe in zip(labels, asked, strict=True)
     }
     if not policies:
-        told = {"structure": structure} if structure == "additive" else {"rank": rank, "structure": structure}
+        told = (
+            {"structure": structure} if structure in ("additive", "pairs") else {"rank": rank, "structure": structure}
+        )
         words = " ".join(map(str, reversed(told.values())))
         named[f"{find(FLAGSHIP).label}, {words}"] = _recipe(PolicyRecipe(FLAGSHIP, told), rank, kind)
     refused, environment = {}, world(0)

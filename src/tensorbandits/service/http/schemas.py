@@ -143,7 +143,7 @@ class CreateBandit(Changes):
         default=None, description='Of the tensor: "auto", a number, or one for each mode.', examples=["auto"]
     )
     structure: StrictStr | None = Field(
-        default=None, description='"tucker", "affine" or "additive"; without it, learned.', examples=["tucker"]
+        default=None, description='"tucker", "affine", "pairs" or "additive"; without it, learned.', examples=["tucker"]
     )
     settings: dict[Text, Any] = Field(default={}, description="Further arguments of the policy.", examples=[{}])
     ring: StrictInt | None = Field(
