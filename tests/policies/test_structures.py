@@ -402,7 +402,7 @@ def test_constants_are_changed_by_name_and_kept_in_files():
         ({"settled": 0}, "settled"),
         ({"any_structure": 2}, "any_structure is 2.0; it is a share"),
         ({"obsolete": 1}, "obsolete must be above 1"),
-        ({"guard": 7}, "guard at most 6.75"),
+        ({"guard": 15}, "guard at most 14"),
     ],
 )
 def test_wrong_constants_are_named(wrong, match):

@@ -5,12 +5,12 @@ The posterior (temperature 1), of which a rung of the ladder is a chain, is not:
 So each time when that chain sweeps, its draw is asked what cold play loses by it, beside what cells at random lose::
 
     doubt  =  mean of (best - played cold) / mean of (best - any),         both over the last third of the rounds, about
-    share  =  2 doubt (1 - doubt)^2 x persistence,                         at least 2 %, at most 90 %
+    share  =  3 doubt (1 - doubt)^5 x persistence,                         at least 2 %, at most 90 %
 
 and the share of the decisions is made by draws of the posterior, which try every cell as often as it is believed to be
 the best. Where all is doubted still, nothing is known that a posterior draw could make use of, and it would cost most:
 cold play goes on. As doubt ends, so does the guard, but for its 2 %. A cell that is played for ever although it is
-doubted keeps the doubt where it is: while a doubt below a third is as large lately as it was over all rounds so far,
+doubted keeps the doubt where it is: while a doubt below a fifth is as large lately as it was over all rounds so far,
 its persistence grows with the square of the rewards, and falls likewise once the doubt does, down to 1.
 """
 
@@ -75,7 +75,7 @@ class WarmGuard:
             lasts = self.doubt < _KNOWN and self.doubt * self.blind_ever > _LASTS * self.cold_ever
             self.persistence *= before ** (-_GROWTH if lasts else _GROWTH)
             self.persistence = min(max(self.persistence, 1.0), _LARGEST)
-        share = self.tuning.guard * self.persistence * (self.doubt * (1.0 - self.doubt)) ** 2
+        share = self.tuning.guard * self.persistence * self.doubt * (1.0 - self.doubt) ** 5
         self.share = min(max(self.tuning.guard_least, share), _MOST)
 
     @property

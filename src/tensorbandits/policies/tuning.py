@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tensorbandits.base.checks import check_positive
 
-_MOST_GUARD = 6.75  # 1 over the largest doubt (1 - doubt)^2
+_MOST_GUARD = 14.0  # about 1 over the largest doubt (1 - doubt)^5
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Tuning:
         too, the third (suite ``revenue``).
     sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
         are so many, sharpening what they say only spreads their errors (suite ``exploration``).
-    guard : times ``doubt (1 - doubt)^2``, the share of decisions that the posterior itself makes (suite ``locking``).
+    guard : times ``doubt (1 - doubt)^5``, the share of decisions that the posterior itself makes (suite ``locking``).
     guard_least : its share however little is doubted: its chain may be where it is by chance (suite ``locking``).
     guard_sweeps : the posterior's sweeps over those of the chain that plays (suite ``locking``).
     judged_from : rewards for each number of the first structure, before which structures are not judged (suite
@@ -52,7 +52,7 @@ class Tuning:
     temperature_of_clicks: float = 0.1
     temperature_of_rates: float = 0.25
     sharpened_from: float = 4.0
-    guard: float = 5.0
+    guard: float = 3.0
     guard_least: float = 0.02
     guard_sweeps: float = 0.1
     judged_from: float = 2.0

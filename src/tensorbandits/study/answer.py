@@ -128,6 +128,7 @@ def _structure(facts: Profile) -> str:
         "tucker": f"a Tucker tensor of rank {rank}",
         "affine": f"main effects with low-rank interactions (affine) of rank {rank}",
         "additive": "main effects only (additive)",
+        "pairs": "main effects and interactions of two modes each (pairs)",
     }[kind]
     if kind == "additive" or facts.curve.lead(point)[1]:
         return f"{after}: {what}."
