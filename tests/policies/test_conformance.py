@@ -1,6 +1,7 @@
 """The conformance suite over every policy of the registry, and over the frame with an oracle of one's own."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -82,12 +83,16 @@ def test_every_policy_of_the_registry_is_here():
     assert {record.name for record in registry.records()} <= {case.name for case in CASES}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize(
-    "check",
-    [pytest.param(check, marks=pytest.mark.medium if check in LONG else ()) for check in testing.checks],
-    ids=lambda check: check.__name__.removeprefix("check_"),
-)
+def every_check():
+    """Every check of every case; of further kinds of Thompson sampling some are for make test-all."""
+    for check, case in product(testing.checks, CASES):
+        more = case.name in ("thompson-pairs", "revenue", "revenue-signed")
+        slow = case.name == "revenue-signed" or (more and check in LONG)
+        marks = pytest.mark.slow if slow else pytest.mark.medium if check in LONG else ()
+        yield pytest.param(check, case, marks=marks, id=f"{check.__name__.removeprefix('check_')}-{case.name}")
+
+
+@pytest.mark.parametrize(("check", "case"), list(every_check()))
 def test_it_conforms(check, case):
     try:
         check(case)
