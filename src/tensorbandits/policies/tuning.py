@@ -46,6 +46,11 @@ class Tuning:
     deviating : standard errors by which observed cells must deviate from a tensor before they may (suite ``beds``).
     tried : from so many rewards per cell on, one of as many decisions is for cells that were hardly tried (suite
         ``beds``, full-rank-long).
+
+    >>> from tensorbandits import TensorThompsonSampling
+    >>> policy = TensorThompsonSampling((3, 4), tuning={"settled": 1000}, seed=0)
+    >>> policy.oracle.tuning.settled, Tuning().settled
+    (1000.0, 4000.0)
     """
 
     temperature: float = 0.5
