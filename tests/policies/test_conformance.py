@@ -84,10 +84,11 @@ def test_every_policy_of_the_registry_is_here():
 
 
 def every_check():
-    """Every check of every case; of further kinds of Thompson sampling some are for make test-all."""
+    """Every check of every case; long ones of further kinds of Thompson sampling, and most of damage, are slow."""
     for check, case in product(testing.checks, CASES):
         more = case.name in ("thompson-pairs", "revenue", "revenue-signed")
         slow = case.name == "revenue-signed" or (more and check in LONG)
+        slow = slow or (check in checks_of(damage) and case.name not in ("thompson", "epoch-greedy", "ucb"))
         marks = pytest.mark.slow if slow else pytest.mark.medium if check in LONG else ()
         yield pytest.param(check, case, marks=marks, id=f"{check.__name__.removeprefix('check_')}-{case.name}")
 
