@@ -30,7 +30,12 @@ def without_main_effects(values):
     return rest
 
 
-@pytest.mark.parametrize("name", BEDS)
+LARGE = [
+    name for name in BEDS if name.startswith(("layouts-8", "layouts-12"))
+]  # of which one is looked at in make test
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE[1:])) for name in BEDS])
 def test_every_bed_is_the_same_for_the_same_seed_in_any_process(name):
     bed = BEDS[name]
     one, same, other = bed.world(7), pickle.loads(pickle.dumps(bed.world))(7), bed.world(8)

@@ -84,10 +84,9 @@ def test_every_policy_of_the_registry_is_here():
 
 
 def every_check():
-    """Every check of every case; long ones of further kinds of Thompson sampling, and most of damage, are slow."""
+    """Every check of every case; those of revenue, and most of damage, are slow: they have tests of their own."""
     for check, case in product(testing.checks, CASES):
-        more = case.name in ("thompson-pairs", "revenue", "revenue-signed")
-        slow = case.name == "revenue-signed" or (more and check in LONG)
+        slow = case.name in ("revenue", "revenue-signed") or (case.name == "thompson-pairs" and check in LONG)
         slow = slow or (check in checks_of(damage) and case.name not in ("thompson", "epoch-greedy", "ucb"))
         marks = pytest.mark.slow if slow else pytest.mark.medium if check in LONG else ()
         yield pytest.param(check, case, marks=marks, id=f"{check.__name__.removeprefix('check_')}-{case.name}")
