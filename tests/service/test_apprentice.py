@@ -75,15 +75,19 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
         until(lambda: not bandit.core.learner.stale)
     seen = bandit.core.state.apprentice
     assert seen.count == 1200
-    assert seen.earned.mean == pytest.approx(np.mean(earned))
-    # Three half-widths of intervals of 95 % are almost six standard errors.
-    assert abs(seen.would.mean - np.mean(would)) < 3 * seen.would.within
-    assert abs(seen.difference.mean - (np.mean(would) - np.mean(earned))) < 3 * seen.difference.within
+    judged = seen.judged("bernoulli")
+    assert (judged.support, seen.earned) == (1.0, pytest.approx(np.mean(earned)))
+    gap = np.mean(would) - np.mean(earned)
+    assert judged.bandit.low < np.mean(would) < judged.bandit.high
+    assert judged.difference.low < gap < judged.difference.high
+    assert judged.difference.high - judged.difference.low < 0.3
     assert np.mean(would[300:]) > np.mean(earned)  # it has learned from what another played
     shown = view(bandit)
     assert (shown["on"], shown["count"]) == (True, 1200)
-    assert shown["rule"]["mean"] == pytest.approx(seen.earned.mean)
-    assert shown["bandit"]["low"] < seen.would.mean < shown["bandit"]["high"]
+    assert shown["rule"]["mean"] == pytest.approx(seen.earned)
+    assert shown["bandit"]["mean"] == pytest.approx(judged.bandit.mean)
+    assert (shown["verdict"], shown["support"], shown["intervals"]) == ("better", 1.0, "anytime")
+    assert shown["model"]["low"] < shown["model"]["mean"] < shown["model"]["high"]
 
     detail = bandit.patch(apprentice=False)
     assert detail["apprentice"] is False
@@ -108,7 +112,7 @@ def test_rewards_of_an_apprentice_that_change(service):
     bandit.tell(ids[0], 4, amend=True)
     bandit.post("/cancel", {"id": ids[3]})
     seen = bandit.core.state.apprentice
-    assert (seen.count, seen.earned.mean) == (3, 2)
+    assert (seen.count, seen.earned) == (3, 2)
 
 
 def test_holdout_and_floors_keep_their_shares(service):
@@ -151,4 +155,4 @@ def test_rewards_behind_a_decision_that_no_window_ends_any_more_are_counted(serv
     bandit.patch(window=None, default=None)
     assert seen.count == 1
     bandit.tell(first, 0.0)
-    assert (seen.count, seen.earned.mean) == (2, 0.5)
+    assert (seen.count, seen.earned) == (2, 0.5)

@@ -148,7 +148,7 @@ class RequestLaw:
         law = self.law(draws)
         by = self._by(rng)
         cell = self._pick(law, rng) if by == "policy" else self._spread(by).draw(rng)
-        return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by)
+        return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
 
     def probability(self, draws: Draws, cell: Cell) -> float:
         """Return the probability that :meth:`draw` has for an arm."""
@@ -166,7 +166,13 @@ class RequestLaw:
         known = (
             None if choice is None or not policy.traits.deterministic else self._mixed(cell, float(cell == choice.cell))
         )
-        return Drawn(cell, known, by, note)
+        return Drawn(cell, known, by, note, chances=self.chances)
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """The chances that the policy, floors included, and that the holdout decides; nothing may be allowed of it."""
+        own = 1.0 if self._shares.rollout is None else self._shares.rollout
+        return own * (1.0 - self.holdout), own * self.holdout
 
     def _by(self, rng: np.random.Generator) -> str:
         if self.holdout and rng.random() < self.holdout:
