@@ -29,6 +29,7 @@ from benchmarks.library import (
     rounds,
     scale,
     studies,
+    trust,
 )
 from benchmarks.paper import beds, beside, exploration, locking, regret, stuck
 from benchmarks.report import Chapter, chapter, write_all
@@ -59,6 +60,7 @@ SUITES: dict[str, ModuleType] = {
         application,
         change,
         studies,
+        trust,
         durability,
         load,
         soak,
@@ -79,6 +81,7 @@ WHEN_NAMED = (
     feedback,
     application,
     change,
+    trust,
     durability,
     load,
     soak,
@@ -138,9 +141,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, evaluation, feedback, application and
-    change run only when named, the first two for hours; so do durability, load, soak, replicas and waits, which
-    measure the service.
+    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, evaluation, feedback, application,
+    change and trust run only when named, the first two for hours; so do durability, load, soak, replicas and waits,
+    which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

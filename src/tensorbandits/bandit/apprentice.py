@@ -30,6 +30,8 @@ from tensorbandits.base.checks import Cell, check_array
 _RANGES = {"bernoulli": (0.0, 1.0), "binomial": (0.0, 1.0), "count": (0.0, math.inf), "revenue": (0.0, math.inf)}
 _TOLERATED = 0.01  # the share without support beside which there still is one estimate
 _FEWEST, _FEWEST_EVENTS = 20, 5  # decisions, and rewards other than 0, before there is an interval
+_FEWEST_SEEN = 50.0, 20.0  # rewards other than 0 that corrections are worth, by their weights: of amounts, of clicks
+_MATERIAL = 0.05  # the share of the variance from which on that matters
 # Of all decisions that count: number, correction w (r - q(played)), its square, reward, its square, their product,
 # weight, its square, rewards other than 0.
 _COUNT, _C, _CC, _R, _RR, _CR, _W, _WW, _EVENTS = range(9)
@@ -254,7 +256,10 @@ class Apprentice:
         usual = intervals.errors(events, level, looks).item()
         half = usual * math.sqrt(variance / n)
         if correction > 0 and ww > 0:  # which rests on few decisions where weights are large
-            rare = intervals.errors(events / n * w * w / ww, level, looks).item()
+            seen = events / n * w * w / ww
+            if seen < _FEWEST_SEEN[(least, most) == (0.0, 1.0)] and correction > _MATERIAL * variance:
+                return Estimated(float(mean), -math.inf, math.inf)
+            rare = intervals.errors(seen, level, looks).item()
             half += max(rare - usual, 0.0) * math.sqrt(correction / n)
         return Estimated(float(mean), float(mean - half), float(mean + half))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 
 from tensorbandits.bandit import commands, figures, warm_start
+from tensorbandits.bandit.apprentice import Judged
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.commands import Ask, Command, Drawn
 from tensorbandits.bandit.core import Core, restored_core
@@ -426,6 +427,20 @@ class Bandit:
         check_looks(intervals)
         self._do(None)
         return self._core.uplift(self._now(), over=over, level=level, looks=intervals)
+
+    def judge(self, *, level: float = 0.95, intervals: Looks = "anytime") -> Judged:
+        """Return what an apprentice would have earned beside your own rule, as far as what that plays can show it.
+
+        Where the rule never plays what the bandit would, there is no estimate: bounds only. See :meth:`uplift` for
+        what a gradual start measures.
+        """
+        check_probability(level, "level")
+        check_looks(intervals)
+        self._do(None)
+        with self._core.lock:
+            return self._core.state.apprentice.judged(
+                getattr(self.policy, "reward", None), level=level, looks=intervals
+            )
 
     def timeline(self) -> Timeline:
         """Return a copy of what :meth:`history` is made from, by position of the mode and index of the level."""

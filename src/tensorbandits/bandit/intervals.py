@@ -119,10 +119,13 @@ def _furthest(share: Floats, count: Floats, end: float, alpha: float) -> Floats:
 def amount(
     mean: ArrayLike, error: ArrayLike, events: ArrayLike, level: float = 0.95, looks: Looks = "anytime"
 ) -> Bounds:
-    """Return the bounds of means of other rewards, of which the standard errors are known, after so many events."""
+    """Return the bounds of means of other rewards, of which the standard errors are known, after so many events.
+
+    Without any event nothing is known, whatever the standard error seems to be.
+    """
     mean, error, events = (np.asarray(one, dtype=float) for one in (mean, error, events))
     with np.errstate(invalid="ignore"):
-        half = np.where(error > 0, errors(events, level, looks) * error, error)
+        half = np.where(events > 0, errors(np.maximum(events, 1e-9), level, looks) * error, np.inf)
     return Bounds(mean, mean - half, mean + half)
 
 

@@ -56,8 +56,8 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     },
     "change_bandit": {
         "more holdout": {"holdout": 0.1},
-        "switch an apprentice on": {"apprentice": False},
         "start gradually": {"apprentice": True, "rollout": 0.05},
+        "switch an apprentice on": {"apprentice": False},
     },
     "ask": {
         "for a new customer": {"context": _NEW},
