@@ -138,7 +138,7 @@ def sequence(
             sides.append(found._replace(low=np.maximum(found.low, 0.0)) if kind == "revenue" else found)
         gap = intervals.difference(*sides)
     low, high = (np.full(y.shape, end) for end in (-np.inf, np.inf))
-    low[at], high[at] = np.nan_to_num(gap.low, nan=-np.inf), np.nan_to_num(gap.high, nan=np.inf)
+    low[at], high[at] = np.where(np.isnan(gap.low), -np.inf, gap.low), np.where(np.isnan(gap.high), np.inf, gap.high)
     for some in rng.integers(len(at[0]), size=20) if len(at[0]) else ():
         run, end = int(at[0][some]), int(at[1][some]) + 1
         plain = of_library([own[run, :end]], [y[run, :end]], [1.0 - holdout], kind, looks)
@@ -304,23 +304,16 @@ def _truth_beside(bandit: Any, people: Any, rule: Any, asked: int, rng: np.rando
 def section(store: Store, options: Options) -> Findings:
     wanted = [(settings, store.get(settings)) for settings in plan(options)]
     kept = [(settings, result) for settings, result in wanted if result is not None]
-    watch = [
-        "rewards",
-        "holdout",
-        "runs",
-        "ever called better",
-        "ever called worse",
-        "better, by fixed intervals",
-        "verdict",
-    ]
+    watch = ["rewards", "holdout", "runs", "ever called better", "ever called worse", "better, if fixed", "verdict"]
     hold = ["rewards", "worlds", "fixed, at the end", "at all looks", "half width, fixed and at every look", "verdict"]
     judge = [
         "rewards",
         "overlap",
-        "mean support",
+        "support",
+        "no interval",
         "held, fixed",
-        "held, at every look",
-        "verdicts given",
+        "held, sequence",
+        "said",
         "wrong",
         "verdict",
     ]
@@ -344,21 +337,21 @@ def section(store: Store, options: Options) -> Findings:
         Text(
             "Do intervals hold the truth? The bandit starts gradually, for 1, 5, 20 and 50 % of visitors, "
             f"{DECISIONS // len(STEPS):,} decisions each; rewards of both sides double meanwhile, and the uplift grows "
-            f"from nothing to half. Fixed intervals are judged at the end, the sequence at {LOOKS} looks together. Wanted "
-            f"are at least {LEAST_COVERED:.0%}."
+            f"from nothing to half. Fixed intervals are judged at the end, the sequence at {LOOKS} looks together. "
+            f"Wanted are at least {LEAST_COVERED:.0%}."
         ),
         Table(hold, tables["covered"]),
         Text(
             f"An apprentice whose model is wrong, beside rules of {SEEN:,} decisions. "
             + "; ".join(f"{name}: {words}" for name, words in OVERLAPS.items())
-            + ". Where no honest interval exists there is none, or it is as wide as rewards can be: that is counted as such, and "
-            "the others are counted that hold the truth. How often something was said (better, or worse), and how often "
-            "that was wrong:"
+            + ". Where no honest interval exists there is none, or it is as wide as rewards can be: that is counted as "
+            "such, and of the others those that hold the truth. Beside it is how often something was said (better, or "
+            "worse), and how often that was wrong."
         ),
         Table(judge, tables["judged"]),
         Text(
             f"The ten worlds of the example of the documentation, {ASKED:,} decisions each, beside three rules, and "
-            "the demonstration that comes with the service: the true difference per decision beside what the page says. "
+            "the demonstration that comes with the service: the true difference per decision beside what is said. "
             + "; ".join(f"{name}: {words}" for name, words in RULES.items())
             + "."
         ),
@@ -395,14 +388,8 @@ def _judged_row(settings: Settings, result: Result) -> list[str]:
         missed = worlds - result[held]  # an interval that says nothing misses nothing
         shares.append(1.0 - missed / given if given else 1.0)
         words.append(f"{shares[-1]:.1%} of {given}" if given else "none given")
-    row = [
-        settings["rewards"],
-        settings["overlap"],
-        f"{result['support']:.0%}",
-        f"{result['none'] / worlds:.0%}",
-        *words,
-    ]
-    return [*row, f"{result['better'] / worlds:.0%}", str(result["wrong"]), _word(min(shares) >= LEAST_COVERED)]
+    row = [settings["rewards"], settings["overlap"], f"{result['support']:.0%}", f"{result['none'] / worlds:.0%}"]
+    return [*row, *words, f"{result['better'] / worlds:.0%}", str(result["wrong"]), _word(min(shares) >= LEAST_COVERED)]
 
 
 def _beside_row(settings: Settings, result: Result) -> list[str]:

@@ -196,7 +196,8 @@ class Apprentice:
             return Judged(0, math.nan, unknown, unknown, unknown, "too few", False, looks)
         least, most = _RANGES.get(str(kind), (-math.inf, math.inf))
         lacking, slack = float(others[_N] / n), self._slack(float(1.0 - others[_N] / n), level, looks)
-        rule = self._interval(0.0, others, least, most, level, looks, of="rule")
+        earned = self._interval(0.0, others, least, most, level, looks, of="rule")
+        rule = Estimated(earned.mean, max(earned.low, least), min(earned.high, most))
         means = {}
         for of, minus in (("bandit", 0.0), ("difference", 1.0)):
             spread = (most - least) * slack if slack else 0.0
@@ -204,7 +205,8 @@ class Apprentice:
             high = self._interval(minus, others, least, most, level, looks, of="high").high + spread
             middle = (self._supported[_Q] + others[_Q] + self._sums[_C] - minus * self._sums[_R]) / n
             sure = lacking + slack <= _TOLERATED
-            floor, ceiling = (least, most) if not minus else (least - most, most - least)
+            # Whatever it would have earned: between what a reward can be.
+            floor, ceiling = (least - rule.high, most - rule.low) if minus else (least, most)
             means[of] = Estimated(float(middle) if sure else math.nan, max(low, floor), min(high, ceiling))
         difference = means["difference"]
         if difference.low > 0 or difference.high < 0:

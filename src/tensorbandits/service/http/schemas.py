@@ -112,7 +112,7 @@ class Changes(Body):
     window: Duration | None = Field(default=None, examples=["10 min"], description="How long a decision waits.")
     default: Number | None = Field(default=None, examples=[0], description="The reward when the window has ended.")
     apprentice: StrictBool | None = Field(default=None, description="Whether it runs beside a caller's own rule.")
-    rollout: float | None = Field(
+    rollout: Number | None = Field(
         default=None,
         ge=0,
         le=1,
