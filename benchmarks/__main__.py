@@ -25,7 +25,10 @@ from benchmarks.library import (
     feedback,
     kinds,
     logs,
+    modes,
+    programme,
     revenue,
+    ring,
     rounds,
     scale,
     studies,
@@ -54,6 +57,9 @@ SUITES: dict[str, ModuleType] = {
         calibration,
         kinds,
         revenue,
+        programme,
+        modes,
+        ring,
         evaluation,
         feedback,
         application,
@@ -75,6 +81,9 @@ WHEN_NAMED = (
     calibration,
     kinds,
     revenue,
+    programme,
+    modes,
+    ring,
     evaluation,
     feedback,
     application,
@@ -88,13 +97,16 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration),
+    "replications": (regret, beds, exploration, programme, modes, ring),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change, revenue),
-    "only": (regret, beds),
-    "beds": (beds, exploration, locking),
+    "seed": (
+        *(regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change, revenue),
+        *(programme, modes, ring),
+    ),
+    "only": (regret, beds, programme),
+    "beds": (beds, exploration, locking, ring),
     "keep": (beds,),
     "commit": (against, studies),
 }
@@ -109,7 +121,7 @@ def main(
     docs: Annotated[Path | None, typer.Option(help="Folder to write the report into as well.")] = None,
     fresh: Annotated[bool, typer.Option(help="Measure again what is kept from earlier.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes of regret and peers; the others run alone.")] = 2,
-    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies; beds: of all.")] = 30,
+    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies; others: of all.")] = 30,
     slow_replications: Annotated[
         int, typer.Option(min=1, help="regret: of elimination and ESTR; beds: at most, of long beds.")
     ] = 30,
@@ -138,9 +150,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, evaluation, feedback, application and
-    change run only when named, the first two for hours; so do durability, load, soak, replicas and waits, which
-    measure the service.
+    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, programme, modes, ring, evaluation,
+    feedback, application and change run only when named, the first two for hours; so do durability, load, soak,
+    replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

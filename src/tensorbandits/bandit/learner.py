@@ -118,7 +118,7 @@ class Learner:
         return bool(fresh)
 
     def _fresh(self, policy: ApproximateThompsonSampling, least: int, wait: bool) -> list[Draw]:
-        """New draws: at least so many, as many as are missing, and for all that are outdated beside one that decided."""
+        """New draws: at least so many, as many as are missing, and for all that are outdated and one that decided."""
         size, outdated = self.draws.size, self._outdated()
         has = len(self.draws.entries) if self.draws.shape == policy.shape else 0  # others are left behind
         decided = bool(self._played - outdated)
