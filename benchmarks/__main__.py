@@ -21,6 +21,7 @@ from benchmarks.library import (
     calibration,
     change,
     claims,
+    cost,
     evaluation,
     feedback,
     kinds,
@@ -54,6 +55,7 @@ SUITES: dict[str, ModuleType] = {
         sensitivity,
         calibration,
         kinds,
+        cost,
         revenue,
         evaluation,
         feedback,
@@ -76,6 +78,7 @@ WHEN_NAMED = (
     sensitivity,
     calibration,
     kinds,
+    cost,
     revenue,
     evaluation,
     feedback,
@@ -155,7 +158,7 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, revenue, evaluation, feedback,
+    The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, evaluation, feedback,
     application and change run only when named, the first two and sensitivity for hours; so do durability, load, soak,
     replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.

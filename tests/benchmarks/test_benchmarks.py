@@ -9,12 +9,24 @@ from typer.testing import CliRunner
 
 import tensorbandits as tb
 from benchmarks.__main__ import main
-from benchmarks.library import against, application, calibration, change, deciding, evaluation, feedback, kinds, studies
+from benchmarks.library import (
+    against,
+    application,
+    calibration,
+    change,
+    cost,
+    deciding,
+    evaluation,
+    feedback,
+    kinds,
+    studies,
+)
 from benchmarks.library.claims import Claim
 from benchmarks.paper import locking, regret, sensitivity, stuck
 from benchmarks.store import Options, Store
 from benchmarks.timing import median_interval
 from tensorbandits.policies.registry import records
+from tensorbandits.report.page import Text
 
 
 def run(*arguments):
@@ -371,3 +383,33 @@ def test_a_quick_run_of_constants_is_kept_and_one_world_decides_nothing(tmp_path
 def test_beds_and_constants_that_are_not_there_are_refused(options, words):
     with pytest.raises(ValueError, match=f"{words} in sensitivity; allowed are "):
         sensitivity.plan(Options(**options))
+
+
+def test_the_constants_of_costs_are_found_again_from_what_they_predict(tmp_path):
+    store, options = Store(tmp_path, "cost"), Options()
+    for settings in cost.plan(options):
+        predicted = cost.microseconds(settings["policy"], cost.workload(settings))
+        store.add(
+            settings, {"microseconds": predicted * (3.0 if settings in cost.UNSEEN[:2] else 1.0), "cells": 1}, 1.0
+        )
+    parts, data = cost.section(store, options)
+    for policy, constants in cost.MICROSECONDS.items():
+        assert data["constants"][policy] == pytest.approx(constants, rel=0.02)
+    pasted: dict = {}
+    exec(cost.to_paste(data["constants"]), pasted)
+    assert pasted["MICROSECONDS"] == data["constants"]
+    said = [part.markdown() for part in parts if isinstance(part, Text) and "within a factor" in part.markdown()]
+    assert said[0] == f"{len(cost.UNSEEN) - 2} of {len(cost.UNSEEN)} within a factor of 2, the farthest off by 3.0."
+    assert said[-1].startswith(f"{len(cost.CALIBRATION)} of {len(cost.CALIBRATION)} within")
+
+
+def test_problems_on_which_constants_are_found_are_not_those_that_check_them():
+    assert not [one for one in cost.CHECKS if cost._group(one) == "calibration"]
+    assert not [one for one in cost.CALIBRATION if cost._group(one) != "calibration"]
+
+
+@pytest.mark.parametrize("settings", [cost.CALIBRATION[0], cost.UNSEEN[6], cost.UNSEEN[8]], ids=cost.problem)
+def test_what_a_reward_costs_is_measured(settings):
+    found = cost.measure(settings | {"rounds": 40})
+    assert found["microseconds"] > 1.0
+    assert 1 <= found["cells"] <= 40
