@@ -113,6 +113,8 @@ UNSEEN = [
     case("epoch-greedy", (25, 12, 18), 20_000, rank=3),
     case("elimination", (10, 14, 17), 20_000, rank=2),
     case("ucb", (45, 30, 20), 30_000, context=[2]),
+    case("ensemble", (12, 40, 8), 10_000, reward="bernoulli", context=[0]),
+    case("thompson", (12, 40, 8), 50_000, reward="bernoulli", context=[0]),
 ]
 CHECKS = SEEN + UNSEEN
 QUICK_ROUNDS = 200
