@@ -59,7 +59,7 @@ def rewards_given(chain, rng):
     x, likelihood = np.repeat(values(chain), 2), chain.likelihood
     if isinstance(likelihood, Gaussian):
         cells = np.repeat(CELLS[:, : len(chain.model.shape)], 2, axis=0).tolist()
-        variances = np.array([likelihood.variance_at(tuple(cell)) for cell in cells])
+        variances = likelihood.variances_at(np.array(cells))
         return x + np.sqrt(variances) * rng.standard_normal(len(x))
     if isinstance(likelihood, Clicks):
         return (rng.random(len(x)) < likelihood.rewards(x)).astype(float)
