@@ -19,6 +19,7 @@ from tensorbandits.policies.registry import find, records
 from tensorbandits.sim import PolicyRecipe
 from tensorbandits.study import lineup, study
 from tensorbandits.study.answer import best_mean, earned, log_earned, start_lines
+from tensorbandits.study.lineup import cost_of
 from tensorbandits.study.remarks import rare_levels
 
 ELIMINATION, UCB = find("elimination").label, find("ucb").label
@@ -78,6 +79,23 @@ def test_a_study_of_a_csv_file_writes_a_report(folder, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert (tmp_path / "out" / "figures" / "profile.png").stat().st_size > 20_000
+
+
+def test_a_study_says_what_a_reward_costs(folder, tmp_path):
+    log = read_log(folder / "log.parquet", ["segment", "offer", "channel"], "clicks", trials="impressions")
+    said = []
+    study(
+        log, tmp_path, policies=["thompson", "ucb"], rounds=150, replications=2, rank=2, rewards=3_000, say=said.append
+    )
+    assert re.search(r"takes about \d+ microseconds of one core on average over 3,000 rewards", said[0])
+    world = log.world(["segment"])
+    clicks, told = (
+        cost_of(PolicyRecipe("thompson", {"reward": kind}), world, 3_000) for kind in ("bernoulli", "gaussian")
+    )
+    assert clicks > told > cost_of(PolicyRecipe("ucb"), world, 3_000) > 0.0
+    assert cost_of(PolicyRecipe("thompson", {"structure": "additive"}), world, 3_000) < told
+    for unknown in (PolicyRecipe("estr"), PolicyRecipe("thompson", {"paper": True, "rank": 2})):
+        assert cost_of(unknown, world, 3_000) is None
 
 
 def test_the_same_study_again_runs_nothing_and_says_the_same(folder, tmp_path):

@@ -29,7 +29,8 @@ class Ask(NamedTuple):
 class Drawn(NamedTuple):
     """What was drawn for a request: the cell, its probability if that is known, by what, and the policy's note.
 
-    ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done.
+    ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done;
+    ``draw`` is the number of the posterior draw that decided, if one did.
     """
 
     cell: Cell
@@ -38,6 +39,7 @@ class Drawn(NamedTuple):
     note: Any = None
     version: Any = None
     would: Shadow | None = None
+    draw: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
