@@ -5,8 +5,6 @@ It is what the sampler's own rules come to when rewards come one by one; for bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,28 +12,29 @@ from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.tucker import Floats
 
 
-def settled_from(numbers: Sequence[int], *, together: bool, tuning: Tuning = USUAL) -> float:
-    """Return the rewards after which chains sweep for each share of them, given the numbers of each structure.
+def settled_from(*, together: bool, augmented: bool, tuning: Tuning = USUAL) -> float:
+    """Return the rewards after which chains sweep for each share of them.
 
-    ``together`` says whether a chain draws all numbers together.
+    ``together`` says whether a chain draws all numbers together, ``augmented`` whether rewards are clicks or counts.
 
-    >>> settled_from([98, 201], together=False), settled_from([98], together=True)
-    (4000.0, 500.0)
+    >>> [settled_from(together=together, augmented=True) for together in (False, True)]
+    [4000.0, 500.0]
     """
-    return tuning.settled_together if together else max(tuning.settled, tuning.sharpened_from * max(numbers))
+    if together:
+        return tuning.settled_together
+    return tuning.settled_of_clicks if augmented else tuning.settled
 
 
 def sweeps_per_reward(rewards: ArrayLike, settled: float, worth: float = 1.0) -> Floats:
     """Return how often a chain is swept for each further reward, when there are so many.
 
     It is once for as many as say as much as one normal reward (``worth``), or as a share of all rewards once there are
-    more than ``settled``; as rewards come whole, it is done when there are more than that, and rounded up.
+    more than ``settled``; as rewards come whole, it is done when there are at least that many.
 
     >>> sweeps_per_reward([1000, 4000, 8000, 10_000], settled=4000.0).round(2).tolist()
-    [1.0, 1.0, 0.5, 0.67]
+    [1.0, 1.0, 0.5, 0.33]
     """
-    together, times = _caught_up(rewards, settled, worth)
-    return np.asarray(times / together)
+    return 1.0 / _together(rewards, settled, worth)
 
 
 def ladder_steps_per_reward(
@@ -49,13 +48,11 @@ def ladder_steps_per_reward(
     [0.0, 1.0, 0.1]
     """
     n = np.asarray(rewards, dtype=np.float64)
-    together, times = _caught_up(n, settled, worth)
+    together = _together(n, settled, worth)
     waits = together * np.ceil(np.maximum(1.0, n * tuning.ladder / together))  # until chains sweep anyway
-    return np.asarray((n >= numbers) * times / waits)
+    return np.asarray((n >= numbers) / waits)
 
 
-def _caught_up(rewards: ArrayLike, settled: float, worth: float) -> tuple[Floats, Floats]:
-    """Return how many rewards are swept for together, and how often."""
-    share = np.maximum(max(worth, 1.0), np.asarray(rewards, dtype=np.float64) / settled)
-    whole = np.ceil(share)
-    return whole, np.ceil(whole / share)
+def _together(rewards: ArrayLike, settled: float, worth: float) -> Floats:
+    """Return how many rewards are swept for together."""
+    return np.ceil(np.maximum(max(worth, 1.0), np.asarray(rewards, dtype=np.float64) / settled))

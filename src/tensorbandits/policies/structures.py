@@ -129,7 +129,7 @@ def candidates(
 def guardian(candidates: Sequence[Candidate], shape: Cell, decay: float | None = None) -> Candidate:
     """Return the structure of the posterior that guards cold play: one that has what any of the candidates has.
 
-    >>> str(guardian(candidates("auto", None, (5, 5, 4)), (5, 5, 4))), str(guardian(candidates(2, None, (5, 5)), (5, 5)))
+    >>> str(guardian(candidates("auto", None, (5, 4)), (5, 4))), str(guardian(candidates(2, None, (5, 4)), (5, 4)))
     ('affine 2', 'tucker 2')
     """
     if len(candidates) == 1 or 3 ** len(shape) > _AUTO_CORE:

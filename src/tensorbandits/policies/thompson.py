@@ -29,6 +29,7 @@ from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import TOGETHER, WarmGuard
 from tensorbandits.policies.recent import RECENT
+from tensorbandits.policies.schedule import settled_from
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, guardian, refused
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
@@ -88,9 +89,7 @@ class GibbsOracle:
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
-        self._unscored: list[
-            Unscored
-        ] = []  # rewards that structures will be scored by
+        self._unscored: list[Unscored] = []  # rewards that structures will be scored by
         self._together = 1.0  # of these, that are scored at once
         self.guard = WarmGuard(tuning=tuning)  # of play that is colder than the posterior
         self._chances: tuple[tuple[float, ...], Floats] = ((), _SURE)  # scores, and the chances that they make
@@ -211,7 +210,7 @@ class GibbsOracle:
         chances = self.chances
         self.playing = int(np.searchsorted(np.cumsum(chances)[:-1], rng.random())) if len(chances) > 1 else 0
         playing = self.samplers[self.playing]
-        due = self._due(ledger)
+        due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * self.tuning.tried < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
         guards = self.guardian.recall(ledger, rng) if self._guarded and rng.random() < self.guard.share else None
@@ -246,7 +245,7 @@ class GibbsOracle:
         oracle = copy.deepcopy(self)
         units, worth = oracle.likelihood.units(ledger), oracle.likelihood.worth(ledger)
         for sampler, chance in zip(oracle.samplers, oracle.chances.tolist(), strict=True):
-            due = oracle._due(ledger)
+            due = oracle._due(ledger, sampler)
             if oracle._tries(sampler, ledger):
                 model, few = sampler.model(ledger), math.ceil(draws / self.tuning.tried) + _DRAWS
                 yield from (
@@ -286,7 +285,7 @@ class GibbsOracle:
                 self._climb(one, ledger, units, rng, due)
             yield one.model(ledger).copy()
 
-    def _due(self, ledger: Ledger) -> Due:
+    def _due(self, ledger: Ledger, playing: Sampler) -> Due:
         """Return what there is to sweep for; draws that are obsolete by now are forgotten."""
         received = ledger.received
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
@@ -294,19 +293,16 @@ class GibbsOracle:
             lost > (self.tuning.obsolete - 1.0) * ledger.rounds
         )  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
+        joint = playing.chain is not None and playing.chain.joint
+        settled = settled_from(together=joint, augmented=self.likelihood.augmented, tuning=self.tuning)
         # Rewards that are worth a sweep.
-        share = 1.0 if self._anew else max(self.worth, ledger.rounds / self._settled)
+        share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)
         if received > self.tuning.obsolete * self.seen or much or news > RECENT * share:
             self._score()
             for sampler in (*self.samplers, self.guardian):
                 sampler.forget()
-        steps = math.ceil(max(news, 1.0) / share) if received else 0
+        steps = max(1, math.floor(news / share)) if received else 0
         return Due(steps, share, quiet=received > 0.0 and max(news, lost) < share and share > 1.0, anew=steps > RECENT)
-
-    @property
-    def _settled(self) -> float:
-        """The rewards after which one more says too little for a sweep."""
-        return self.tuning.settled_of_clicks if self.likelihood.augmented else self.tuning.settled
 
     def _tries(self, sampler: Sampler, ledger: Ledger) -> bool:
         """Say whether a draw may be for cells that were hardly tried."""
