@@ -25,11 +25,11 @@ def test_chains_sweep_as_often_as_the_schedule_says(settled, monkeypatch):
 
     monkeypatch.setattr(Sampler, "sweep", counted)
     monkeypatch.setattr(Ladder, "step", counted_step)
-    changes = {"settled": settled, "ladder": 0.02}
+    changes = {"settled": settled, "sharpened_from": 0.1, "ladder": 0.02}
     policy = tb.TensorThompsonSampling((5, 5, 5), 2, sweeps=1, exploration=1.0, residual=False, tuning=changes, seed=0)
     tb.simulate(policy, tb.TensorEnvironment(tb.paper_tensor(5, seed=0), seed=0), 1_500)
     numbers, tuning, rewards = 5 * 2 * 3 + 9, Tuning.of(changes), np.arange(1_500)
-    from_here = settled_from(together=False, augmented=False, tuning=tuning)
+    from_here = settled_from([numbers], together=False, augmented=False, tuning=tuning)
     assert from_here == settled
     assert sum(swept) == pytest.approx(sweeps_per_reward(rewards, from_here).sum(), rel=0.05)
     assert len(stepped) == pytest.approx(

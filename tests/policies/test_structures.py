@@ -401,8 +401,8 @@ def test_constants_are_changed_by_name_and_kept_in_files():
         ({"setled": 100}, "tuning names 'setled'; the constants are temperature, "),
         ({"settled": 0}, "settled"),
         ({"any_structure": 2}, "any_structure is 2.0; it is a share"),
-        ({"obsolete": 1}, "obsolete must be above 1"),
-        ({"guard": 15}, "guard at most 14"),
+        ({"obsolete": 1}, "obsolete is 1.0; it must be above 1"),
+        ({"guard": 1.5}, "guard is 1.5; it is a share"),
     ],
 )
 def test_wrong_constants_are_named(wrong, match):

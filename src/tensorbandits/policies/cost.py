@@ -118,7 +118,7 @@ def _sweeping(work: Workload, rounds: float) -> Terms:
     pairs = [_layout(one, work.shape) for one in found]
     together = all(layout is not None and all(layout.complete) for layout in pairs)
     middles, rewards = _steps(rounds)
-    schedule = settled_from(together=together, augmented=work.reward != "gaussian"), work.worth
+    schedule = settled_from(numbers, together=together, augmented=work.reward != "gaussian"), work.worth
     sweeps = rewards * sweeps_per_reward(middles, *schedule)
     cells = work.cells(middles, numbers[0])
     kept = (1.0 + (len(found) - 1) * USUAL.least_sweeps) / len(found)  # one decides, the others lag behind

@@ -5,6 +5,8 @@ It is what the sampler's own rules come to when rewards come one by one; for bat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,17 +14,18 @@ from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.tucker import Floats
 
 
-def settled_from(*, together: bool, augmented: bool, tuning: Tuning = USUAL) -> float:
-    """Return the rewards after which chains sweep for each share of them.
+def settled_from(numbers: Sequence[int], *, together: bool, augmented: bool, tuning: Tuning = USUAL) -> float:
+    """Return the rewards after which chains sweep for each share of them, given the numbers of each structure.
 
     ``together`` says whether a chain draws all numbers together, ``augmented`` whether rewards are clicks or counts.
 
-    >>> [settled_from(together=together, augmented=True) for together in (False, True)]
+    >>> [settled_from([98, 201], together=together, augmented=True) for together in (False, True)]
     [4000.0, 500.0]
     """
     if together:
         return tuning.settled_together
-    return tuning.settled_of_clicks if augmented else tuning.settled
+    least = tuning.settled_of_clicks if augmented else tuning.settled
+    return max(least, tuning.sharpened_from * max(numbers))
 
 
 def sweeps_per_reward(rewards: ArrayLike, settled: float, worth: float = 1.0) -> Floats:

@@ -60,7 +60,7 @@ class Unscored(NamedTuple):
     """Rewards of a cell that structures will be scored by: how many, their sum, and what of each is news."""
 
     cell: Cell
-    count: float
+    rounds: float
     total: float
     new: float
 
@@ -294,10 +294,11 @@ class GibbsOracle:
         )  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
         joint = playing.chain is not None and playing.chain.joint
-        settled = settled_from(together=joint, augmented=self.likelihood.augmented, tuning=self.tuning)
+        numbers = [sampler.numbers for sampler in self.samplers]
+        settled = settled_from(numbers, together=joint, augmented=self.likelihood.augmented, tuning=self.tuning)
         # Rewards that are worth a sweep.
         share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)
-        if received > self.tuning.obsolete * self.seen or much or news > RECENT * share:
+        if received > self.tuning.obsolete * self.seen or much or news > RECENT * share or self.corrected > share:
             self._score()
             for sampler in (*self.samplers, self.guardian):
                 sampler.forget()

@@ -36,9 +36,10 @@ class Tuning:
     main_effects_odds : nats of evidence against main effects alone before any reward (suite ``beds``).
     plenty, plenty_of_clicks : rewards for each number, after which main effects alone become an affine tensor, of
         clicks and counts the second (suite ``beds``).
-    settled, settled_of_clicks, settled_together : rewards, after which the chains sweep each time when there is one
-        more for each so many; of clicks and counts, whose chains are slower, the second; of chains that draw all
-        numbers together the third (suites ``rounds`` and ``locking``).
+    settled, settled_of_clicks, settled_together : rewards, or ``sharpened_from`` for each number if these are more,
+        after which the chains sweep each time when there is one more for each so many; of clicks and counts, whose
+        chains are slower, the second; of chains that draw all numbers together the third, whatever the numbers (suites
+        ``rounds`` and ``locking``).
     obsolete : times as many rewards, or as few, make earlier draws obsolete (suite ``rounds``).
     ladder : the hotter chains step each time when there is this share of the rewards more (suite ``stuck``).
     deviating : standard errors by which observed cells must deviate from a tensor before they may (suite ``beds``).
