@@ -149,7 +149,8 @@ def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, whole, tmp_path)
     assert [run.final for run in tb.Comparison.read(tmp_path).runs] == whole
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow  # what workers hear is in every run, in the tests of back ends
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_workers_do_not_hear_the_signals_of_a_terminal_even_as_they_start(how, tmp_path):
     """A worker that is still importing would answer with a traceback."""
     process = start("--policy", "ucb", "--environment", "paper:p=2", "--rounds", 9, "--jobs", 2, "--out", tmp_path)

@@ -220,8 +220,9 @@ def test_policies_of_ones_own_play_beside_the_baseline(tmp_path):
     assert "Thompson" not in words
 
 
-def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path):
-    """By the program itself, in a folder that is on no path, with processes of its own."""
+@pytest.mark.parametrize("processes", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_policy_beside_the_log_is_found_from_the_command_line(processes, folder, tmp_path):
+    """By the program itself, in a folder that is on no path; with processes of its own as ``simulate`` does."""
     (tmp_path / "mine.py").write_text("import tensorbandits\n\n\nclass Mine(tensorbandits.VectorizedUCB):\n    pass\n")
     options = [
         "--modes",
@@ -233,7 +234,7 @@ def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path
         "--rounds",
         "20",
         "--jobs",
-        "2",
+        processes,
     ]
     command = [sys.executable, "-P", "-m", "tensorbandits", "study", str(folder / "log.csv"), *options]
     result = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False)
