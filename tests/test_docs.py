@@ -77,6 +77,7 @@ SHORTER = {
         "visit == 1_500": "visit == 300",
         "visit == 2_500": "visit == 500",
     },
+    DOCS / "how-to" / "use-a-cluster.md": {"n_workers=2": "n_workers=1"},
 }
 
 

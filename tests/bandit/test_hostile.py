@@ -496,8 +496,15 @@ def near_ties(rng, shape, count):
 
 
 @pytest.mark.parametrize(("copies", "draws"), [(360, 300), pytest.param(1_200, 1_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("residual", [False, True], ids=["draws recalled", "the last draw recalled"])
-@pytest.mark.parametrize("told", [0, 1], ids=["nothing new", "one reward more"])
+@pytest.mark.parametrize(
+    ("told", "residual"),
+    [
+        pytest.param(0, False, id="nothing new, draws recalled"),
+        pytest.param(0, True, id="nothing new, the last draw recalled", marks=pytest.mark.slow),
+        pytest.param(1, False, id="one reward more, draws recalled", marks=pytest.mark.slow),
+        pytest.param(1, True, id="one reward more, the last draw recalled"),
+    ],
+)
 def test_shares_are_the_probabilities_of_the_next_ask(residual, told, copies, draws):
     """Copies of one state, each with randomness of its own, choose cells as often as was said."""
     shape = (6, 6, 6)

@@ -238,7 +238,12 @@ class Mine(tb.VectorizedUCB):
 
 
 @pytest.mark.parametrize(
-    "where", [pytest.param(["--jobs", "2"], marks=pytest.mark.slow), ["--backend", "dask", "--jobs", "2"]]
+    "where",
+    [
+        ["--backend", "dask", "--jobs", "1"],
+        pytest.param(["--backend", "dask", "--jobs", "2"], marks=pytest.mark.slow),
+        pytest.param(["--jobs", "2"], marks=pytest.mark.slow),
+    ],
 )
 def test_a_policy_of_the_current_folder_plays_too(where, tmp_path):
     """Started as an installed program is: by a script of another folder, so that the current one is not on its path."""
