@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.service.processes import PATIENCE, Server, all_events, command, post, servers, talk
+from tests.service.processes import PATIENCE, Server, all_events, command, post, talk
 from tests.service.served import Service, until
 
 ONE_MODE = {"modes": {"offer": ["a", "b"]}, "context": ()}
