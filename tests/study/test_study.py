@@ -398,7 +398,7 @@ def test_the_lines_start_what_was_studied(tmp_path):
     assert log.ledger.standardised(world.centre, world.scale).variance == pytest.approx(1.0, abs=0.7)
 
 
-@pytest.mark.parametrize("rewards", [400, pytest.param(10**6, marks=pytest.mark.slow)])  # of more than a log has, others tell too
+@pytest.mark.parametrize("rewards", [400, pytest.param(10**6, marks=pytest.mark.slow)])  # which is more than it has
 def test_a_study_judges_for_as_many_rewards_as_it_is_told(rewards, folder, tmp_path):
     log = read_log(folder / "log.csv", ["segment", "offer", "channel"], "clicks", trials="impressions")
     said = []
