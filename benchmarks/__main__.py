@@ -21,17 +21,21 @@ from benchmarks.library import (
     calibration,
     change,
     claims,
+    cost,
     evaluation,
     feedback,
     kinds,
     logs,
+    modes,
+    programme,
     revenue,
+    ring,
     rounds,
     scale,
     studies,
     trust,
 )
-from benchmarks.paper import beds, beside, exploration, locking, regret, stuck
+from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
 from benchmarks.service import durability, load, replicas, soak, waits
@@ -52,9 +56,14 @@ SUITES: dict[str, ModuleType] = {
         exploration,
         stuck,
         locking,
+        sensitivity,
         calibration,
         kinds,
+        cost,
         revenue,
+        programme,
+        modes,
+        ring,
         evaluation,
         feedback,
         application,
@@ -74,9 +83,14 @@ WHEN_NAMED = (
     exploration,
     stuck,
     locking,
+    sensitivity,
     calibration,
     kinds,
+    cost,
     revenue,
+    programme,
+    modes,
+    ring,
     evaluation,
     feedback,
     application,
@@ -91,13 +105,16 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration),
+    "replications": (regret, beds, exploration, sensitivity, programme, modes, ring),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
-    "seed": (regret, scale, beds, exploration, locking, calibration, evaluation, feedback, change, revenue),
-    "only": (regret, beds),
-    "beds": (beds, exploration, locking),
+    "seed": (
+        *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
+        *(programme, modes, ring),
+    ),
+    "only": (regret, beds, sensitivity, programme),
+    "beds": (beds, exploration, locking, sensitivity, ring),
     "keep": (beds,),
     "commit": (against, studies),
 }
@@ -112,7 +129,7 @@ def main(
     docs: Annotated[Path | None, typer.Option(help="Folder to write the report into as well.")] = None,
     fresh: Annotated[bool, typer.Option(help="Measure again what is kept from earlier.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes of regret and peers; the others run alone.")] = 2,
-    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies; beds: of all.")] = 30,
+    replications: Annotated[int, typer.Option(min=1, help="regret: of the quick policies; others: of all.")] = 30,
     slow_replications: Annotated[
         int, typer.Option(min=1, help="regret: of elimination and ESTR; beds: at most, of long beds.")
     ] = 30,
@@ -129,7 +146,8 @@ def main(
     only: Annotated[
         str,
         typer.Option(
-            help=f"Comma-separated; regret: of {', '.join(regret.ENTRIES)}; beds: of {', '.join(beds.LABELS)}."
+            help=f"Comma-separated; regret: of {', '.join(regret.ENTRIES)}; beds: of {', '.join(beds.LABELS)}; "
+            "sensitivity: constants of Tuning."
         ),
     ] = "",
     beds_: Annotated[str, typer.Option("--beds", help=f"beds: comma-separated, of {', '.join(beds.BEDS)}.")] = "",
@@ -141,9 +159,9 @@ def main(
 ) -> None:
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
-    The suites beds, exploration, stuck, locking, calibration, kinds, revenue, evaluation, feedback, application,
-    change and trust run only when named, the first two for hours; so do durability, load, soak, replicas and waits,
-    which measure the service.
+    The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
+    ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
+    hours; so do durability, load, soak, replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.policies.cost import words
 
 
 def test_low_rank_means_thompson():
@@ -95,6 +96,7 @@ def test_every_case_gets_advice_with_its_numbers(shape, horizon, goal):
         (lambda: tb.recommend((3, 3), 1, 9, (0, 1)), "every mode is context", "leave at least one"),
         (lambda: tb.recommend((3, 3), 1, 9, 0), "context is 0", "for example (0,)"),
         (lambda: tb.recommend((3, 3), 1, 9, goal="fame"), "goal is 'fame'", "'guarantee'"),
+        (lambda: tb.recommend((3, 3), 1, 9, reward="fun"), "reward is 'fun'", "'bernoulli'"),
     ],
 )
 def test_bad_input_is_named_with_a_remedy(call, given, remedy):
@@ -142,3 +144,16 @@ def test_a_core_that_takes_seconds_is_not_recommended_and_is_announced():
     assert tb.recommend((2,) * 12, 2, 1000).policy == "TensorEpochGreedy"
     with pytest.warns(UserWarning, match="a decision will take about"):
         tb.TensorThompsonSampling((2,) * 10, 2)
+
+
+def test_what_a_reward_costs_is_said_with_the_reason():
+    cheap, dear = (
+        tb.recommend((12, 40, 8), "auto", 10_000, (0,), reward=reward) for reward in ("gaussian", "bernoulli")
+    )
+    assert 10 < cheap.microseconds < dear.microseconds < 10_000
+    assert f"about {words(dear.microseconds)} of one core" in dear.reason
+    assert dear.arguments["reward"] == dear.make(seed=0).reward == "bernoulli"
+    assert "reward" not in cheap.arguments
+    assert tb.recommend((50,), 1, 5000, reward="bernoulli").arguments == {"shape": (50,), "context": ()}  # takes none
+    least = tb.recommend((15, 15, 15), 2, 10_000, goal="compute")
+    assert least.microseconds < tb.recommend((15, 15, 15), 2, 10_000).microseconds

@@ -44,20 +44,30 @@ CENTRE = -2.0  # log-odds of the mean click rate, and the logarithm of the mean 
 
 
 class Rewards(tb.TensorEnvironment):
-    """The paper's problem, with clicks whose log-odds are the tensor about a centre, or counts with such logarithms."""
+    """A tensor of values with rewards of a kind: clicks whose log-odds are the tensor about a centre, and the like.
 
-    def __init__(self, mean: tb.Tucker, reward: str) -> None:
-        super().__init__(mean, noise=NOISE, seed=0)
-        self.reward = reward
+    Of counts it holds the logarithms of means, of revenue the log-odds that there is an amount, of normal ones means.
+    """
+
+    def __init__(
+        self,
+        mean: tb.Tucker | np.ndarray,
+        reward: str,
+        context: tuple[int, ...] = (),
+        centre: float = CENTRE,
+    ) -> None:
+        super().__init__(mean, noise=NOISE, context=context, seed=0)
+        self.reward, self.centre = reward, centre
 
     def pull(self, cell: Any) -> float:
         """Draw the reward of a cell."""
         if self.reward == "gaussian":
             return super().pull(cell)
-        level = float(np.exp(CENTRE + self.mean_at(cell)))
+        level = float(np.exp(self.centre + self.mean_at(cell)))
         if self.reward == "count":
             return float(self._reward_rng.poisson(level))
-        return float(self._reward_rng.random() < level / (1.0 + level))
+        came = bool(self._reward_rng.random() < level / (1.0 + level))
+        return float(np.exp(self._reward_rng.standard_normal())) if came and self.reward == "revenue" else float(came)
 
 
 class Elsewhere:

@@ -44,6 +44,7 @@ class Bed:
     reward: str = "gaussian"
     usual: bool = True  # whether it is played without being named
     many: bool = False  # modes, so that logistic models are the rivals, and tensors of a rank are not
+    rivals: bool = False  # whether logistic models play beside all others
 
     @cached_property
     def lines(self) -> dict[str, PolicyRecipe]:
@@ -51,6 +52,7 @@ class Bed:
         kind = {} if self.reward == "gaussian" else {"reward": self.reward}
         structures = {} if self.many else {key: key.split("-") for key in MENU}
         found = {OURS: PolicyRecipe("thompson", kind)} | (self._logistic() if self.many else self._others())
+        found |= self._logistic() if self.rivals else {}
         found["additive"] = PolicyRecipe("thompson", {"structure": "additive"} | kind)
         found |= {
             key: PolicyRecipe("thompson", {"structure": structure, "rank": int(rank)} | kind)
@@ -104,6 +106,13 @@ BEDS: dict[str, Bed] = {
     "keywords": Bed("counts of keywords with a heavy tail, month and weekday given", Keywords(), 3, reward="count"),
     "campaign-main-rare": Bed(
         "clicks, rates 0.2-6 %, strong main effects", Campaign(*_RARE, main=True), 2, 100_000, "bernoulli", usual=False
+    ),
+    "campaign-four": Bed(
+        "clicks, 10 x 6 given and 60 x 5 decided, rates 0.5-15 %, main effects and rank 2",
+        Campaign(*_OFTEN, main=True, shape=(10, 6, 60, 5), context=(0, 1)),
+        *(2, 50_000, "bernoulli"),
+        usual=False,
+        rivals=True,
     ),
     "campaign-none-often": Bed(
         "clicks, rates 0.5-15 %, no main effects", Campaign(*_OFTEN, main=False), 2, 100_000, "bernoulli", usual=False

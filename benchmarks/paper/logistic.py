@@ -59,14 +59,16 @@ class LogisticThompson(tb.Policy):
         self._fitted = 0.0
 
     def _choose(self, query: tb.Query, rng: np.random.Generator) -> Cell:
+        return self.draw(rng).best(query.fixed, query.allowed)
+
+    def draw(self, rng: np.random.Generator) -> Pairs:
+        """Draw the log-odds of all cells, after a fit if one is due."""
         received = self.ledger.received
         if self._factor is None or received >= max(GROWTH * self._fitted, self._fitted + FEWEST):
             self._fit()
         assert self._factor is not None
         noise = np.sqrt(self.variance) * rng.standard_normal(len(self._mode))
-        return self._tensor(self._mode + solve_triangular(self._factor, noise, lower=True, trans="T")).best(
-            query.fixed, query.allowed
-        )
+        return self._tensor(self._mode + solve_triangular(self._factor, noise, lower=True, trans="T"))
 
     def _fit(self) -> None:
         """Climb to the mode, and learn the scales."""

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Campaign:
-    """Clicks: 12 segments, which are given, and 40 offers x 8 channels, which are decided.
+    """Clicks: 12 segments, which are given, and 40 offers x 8 channels, which are decided, or another shape.
 
     The logits of the click rates are main effects plus ``interactions`` times an interaction of rank 2, both with
     standard deviation 1 over the cells, stretched so that the rates go from ``low`` to ``high``. With ``main=False``
@@ -35,7 +35,8 @@ class Campaign:
     high: float
     main: bool
     interactions: float = 0.4
-    shape: tuple[int, int, int] = (12, 40, 8)
+    shape: tuple[int, ...] = (12, 40, 8)
+    context: tuple[int, ...] = (0,)
 
     def __call__(self, seed: int) -> tb.TensorEnvironment:
         """Return the environment of a seed."""
@@ -46,7 +47,7 @@ class Campaign:
         ends = np.log([self.low / (1 - self.low), self.high / (1 - self.high)])
         share = (logits - logits.min()) / (logits.max() - logits.min())
         rates = 1 / (1 + np.exp(-(ends[0] + (ends[1] - ends[0]) * share)))
-        return tb.TensorEnvironment(rates, family="bernoulli", context=(0,), seed=seed)
+        return tb.TensorEnvironment(rates, family="bernoulli", context=self.context, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,9 @@ class Layouts:
 
     def __call__(self, seed: int) -> tb.TensorEnvironment:
         """Return the environment of a seed."""
-        rng, modes, tables = np.random.default_rng([seed, 4]), len(self.shape), np.zeros(self.shape)
+        rng, modes = np.random.default_rng([seed, 4]), len(self.shape)
         logits = math.log(self.base / (1 - self.base)) + self.main * unit(main_effects(self.shape, rng))
-        for pair in combinations(range(modes), 2):
-            table = rng.standard_normal([self.shape[mode] for mode in pair])
-            if self.rank is not None:
-                left, right = (rng.standard_normal((self.shape[mode], self.rank)) for mode in pair)
-                table = left @ right.T
-            tables = tables + _along(table, pair, modes)
-        logits = logits + self.pairs * unit(tables)
+        logits = logits + self.pairs * unit(pair_effects(self.shape, self.rank, rng))
         if self.triple:
             three = tuple(sorted(rng.choice(modes, 3, replace=False).tolist()))
             cube = rng.standard_normal([self.shape[mode] for mode in three])
@@ -168,8 +163,18 @@ class Revenue:
 class RevenueEnvironment(tb.TensorEnvironment):
     """An environment whose rewards are 0, or with a cell's rate a log-normal amount about its median."""
 
-    def __init__(self, rates: Floats, medians: Floats, noise: float, *, context: Sequence[int], seed: int) -> None:
-        super().__init__(rates * medians * math.exp(noise**2 / 2), noise=noise, context=context, seed=seed)
+    def __init__(
+        self,
+        rates: Floats,
+        medians: Floats,
+        noise: float,
+        *,
+        context: Sequence[int],
+        seed: int,
+        context_weights: Sequence[Floats] | None = None,
+    ) -> None:
+        mean = rates * medians * math.exp(noise**2 / 2)
+        super().__init__(mean, noise=noise, context=context, context_weights=context_weights, seed=seed)
         self.family, self.rates, self.medians = "revenue", rates, medians
 
     def pull(self, cell: Sequence[int]) -> float:
@@ -178,6 +183,40 @@ class RevenueEnvironment(tb.TensorEnvironment):
         if self._reward_rng.random() >= self.rates[at]:
             return 0.0
         return float(self.medians[at] * math.exp(self.noise * self._reward_rng.standard_normal()))
+
+
+@dataclass(frozen=True)
+class Programme:
+    """An e-mail and push programme: country, device and daypart are given, creative, discount and channel are decided.
+
+    About 3 % of those who are written to at random buy. The log-odds of buying are main effects, which for discounts
+    rise with them, and interactions of rank 1 of all pairs of modes. Amounts are log-normal; their medians are what is
+    left after the discount of a price that depends on creative and country.
+    """
+
+    shape: tuple[int, ...] = (12, 3, 4, 28, 5, 3)
+    discounts: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
+    base: float = 0.02
+    main: float = 0.5  # standard deviation over cells of all main effects, and of all interactions
+    pairs: float = 0.4
+    lift: float = 2.0  # of the log-odds, at a discount of 100 %
+    median: float = 75.0
+    differ: float = 0.3  # standard deviation of log-prices over cells
+    noise: float = 0.6  # and of a single amount
+
+    def __call__(self, seed: int) -> RevenueEnvironment:
+        """Return the environment of a seed."""
+        rng = np.random.default_rng([seed, 6])
+        discount = np.array(self.discounts)[:, None]  # along the last mode but one
+        logits = math.log(self.base / (1 - self.base)) + self.lift * discount
+        logits = logits + self.main * unit(main_effects(self.shape, rng))
+        logits = logits + self.pairs * unit(pair_effects(self.shape, 1, rng))
+        country, creative = (rng.standard_normal(self.shape[mode]) for mode in (0, 3))
+        prices = unit(_along(country, (0,), 6) + _along(creative, (3,), 6))
+        medians = self.median * (1.0 - discount) * np.exp(self.differ * prices) * np.ones(self.shape)
+        weights = [1.0 / np.arange(1.0, self.shape[0] + 1), np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.2, 0.3])]
+        rates = 1 / (1 + np.exp(-logits))
+        return RevenueEnvironment(rates, medians, self.noise, context=(0, 1, 2), seed=seed, context_weights=weights)
 
 
 @dataclass(frozen=True)
@@ -228,6 +267,18 @@ def main_effects(shape: Sequence[int], rng: np.random.Generator) -> Floats:
     """Add up one normal effect per level of each mode."""
     grids = np.meshgrid(*(rng.standard_normal(size) for size in shape), indexing="ij", sparse=True)
     return np.asarray(sum(grids))
+
+
+def pair_effects(shape: Sequence[int], rank: int | None, rng: np.random.Generator) -> Floats:
+    """Add up one normal table for each pair of modes, or with a rank one of that rank."""
+    tables = np.zeros(shape)
+    for pair in combinations(range(len(shape)), 2):
+        table = rng.standard_normal([shape[mode] for mode in pair])
+        if rank is not None:
+            left, right = (rng.standard_normal((shape[mode], rank)) for mode in pair)
+            table = left @ right.T
+        tables += _along(table, pair, len(shape))
+    return tables
 
 
 def _along(values: Floats, modes: Sequence[int], of: int) -> Floats:

@@ -10,8 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tensorbandits.base.checks import Cell, Rank, check_context, check_count, check_shape, resolve_rank
+from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.approximate import SLOW_CORE
 from tensorbandits.policies.base import Policy
+from tensorbandits.policies.cost import Workload, words
 from tensorbandits.policies.elimination import SLOW_INSIDE
 from tensorbandits.policies.registry import find
 from tensorbandits.theory import exploration_rounds, initial_rounds, inside_coordinates
@@ -23,17 +25,22 @@ Goal = Literal["regret", "guarantee", "compute"]
 class Recommendation:
     """A policy's class name, the reason with its numbers, other reasonable choices, and how to construct it.
 
-    It stands for the policy wherever a policy's name is taken, and :meth:`make` makes it.
+    It stands for the policy wherever a policy's name is taken, and :meth:`make` makes it. ``microseconds`` is about
+    what a reward costs, from ``ask`` to ``tell``, on one core of a cloud server, on average over the horizon (suite
+    ``cost`` of the benchmarks says how far that is off), or ``None`` where nothing is known of it.
 
     >>> advice = recommend((15, 15, 15), 2, horizon=10_000)
     >>> advice.policy, advice.arguments
     ('TensorThompsonSampling', {'shape': (15, 15, 15), 'rank': 2, 'context': ()})
+    >>> advice.microseconds < recommend((15, 15, 15), 2, horizon=10_000, reward="bernoulli").microseconds
+    True
     """
 
     policy: str
     reason: str
     alternatives: tuple[str, ...]
     arguments: dict[str, Any]
+    microseconds: float | None = None
 
     def make(self, seed: int | np.random.SeedSequence | None = None) -> Policy:
         """Return the policy itself.
@@ -51,13 +58,15 @@ def recommend(
     context: Sequence[int] = (),
     *,
     goal: Goal = "regret",
+    reward: Reward = "gaussian",
 ) -> Recommendation:
     """Which policy to use, and why.
 
     ``context`` holds the positions of the modes that are given rather than chosen. ``goal`` is what matters
     most: the lowest ``"regret"``; a frequentist ``"guarantee"`` that rests on no prior; or the least
     ``"compute"`` per round. Where the goal cannot be had, the reason says so. With ``rank="auto"`` the
-    numbers are those of rank 2.
+    numbers are those of rank 2. ``reward`` is what kind of rewards there are, as for
+    :class:`TensorThompsonSampling`; of clicks, and of revenue, one in twenty is taken to be above 0.
 
     >>> recommend((15, 15, 15), 2, horizon=10_000, goal="guarantee").policy
     'TensorElimination'
@@ -74,18 +83,25 @@ def recommend(
     modes = check_context(context, sizes)
     if goal not in get_args(Goal):
         raise ValueError(f"goal is {goal!r}; choose one of {', '.join(map(repr, get_args(Goal)))}")
+    if reward not in get_args(Reward):
+        raise ValueError(f"reward is {reward!r}; choose one of {', '.join(map(repr, get_args(Reward)))}")
 
     problem = _Problem(sizes, ranks, modes, n, small_core=automatic or math.prod(ranks) <= SLOW_CORE)
     policy, why = _pick(problem, goal)
     arguments: dict[str, Any] = {"shape": sizes, "rank": rank, "context": modes}
-    if policy == "VectorizedUCB":
+    record = find(policy)
+    if not record.takes("rank"):
         del arguments["rank"]
+    if reward != "gaussian" and record.takes("reward"):
+        arguments["reward"] = reward
     if policy == "TensorElimination":  # Theorem 1 holds for its own values only, not for our defaults
         arguments |= {"horizon": n, "confidence": "theory", "reuse_data": False, "lambda_1": 1.0 / problem.cells}
     at_rank = " at rank 2" if automatic else ""
     numbers = f"{problem.cells} cells, {problem.parameters} low-rank parameters{at_rank}, horizon {n}"
     alternatives = tuple(name for name, fit in problem.fits.items() if fit and name != policy)
-    return Recommendation(policy, f"{numbers}: {why}.", alternatives, arguments)
+    cost = record.microseconds(Workload(sizes, n, rank, modes, reward))
+    takes = "" if cost is None else f" A reward takes about {words(cost)} of one core."
+    return Recommendation(policy, f"{numbers}: {why}.{takes}", alternatives, arguments, cost)
 
 
 @dataclass(frozen=True)

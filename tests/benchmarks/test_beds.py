@@ -44,7 +44,7 @@ def test_every_bed_is_the_same_for_the_same_seed_in_any_process(name):
     assert (one.context(), one.pull(cell)) == (same.context(), same.pull(cell))
     assert np.array_equal(one.mean, other.mean) == isinstance(bed.world, OpenData)
     menu = {"told" if "told" in bed.lines and key == "tucker-2" else key for key in MENU}
-    others = set(LOGISTIC) if bed.many else {"ensemble"} | menu
+    others = set(LOGISTIC) if bed.many else {"ensemble"} | menu | (set(LOGISTIC) if bed.rivals else set())
     assert {OURS, "ucb", "additive"} | others <= bed.lines.keys() <= LABELS.keys()
     assert all(recipe.make(one, bed.rounds, 0).shape == one.shape for recipe in bed.lines.values())
 

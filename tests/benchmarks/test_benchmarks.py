@@ -7,13 +7,26 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tensorbandits as tb
 from benchmarks.__main__ import main
-from benchmarks.library import against, application, calibration, change, deciding, evaluation, feedback, kinds, studies
+from benchmarks.library import (
+    against,
+    application,
+    calibration,
+    change,
+    cost,
+    deciding,
+    evaluation,
+    feedback,
+    kinds,
+    studies,
+)
 from benchmarks.library.claims import Claim
-from benchmarks.paper import locking, regret, stuck
+from benchmarks.paper import locking, regret, sensitivity, stuck
 from benchmarks.store import Options, Store
 from benchmarks.timing import median_interval
 from tensorbandits.policies.registry import records
+from tensorbandits.report.page import Text
 
 
 def run(*arguments):
@@ -317,3 +330,86 @@ def test_runs_that_lose_much_in_the_end_are_listed(tmp_path):
 def test_a_bed_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="no bed nowhere in locking; allowed are pages, "):
         locking.plan(Options(beds="pages,nowhere"))
+
+
+def test_constants_are_halved_and_doubled_where_that_is_allowed():
+    usual = tb.Tuning()
+    for name in sensitivity.constants(Options()):
+        low, high = (sensitivity.changed(name, factor) for factor in sensitivity.FACTORS)
+        assert low < getattr(usual, name) < high
+    assert [sensitivity.changed("obsolete", factor) for factor in (0.5, 2.0)] == pytest.approx([1.05, 1.2])
+
+
+def test_a_constant_s_effect_is_told_from_noise_over_all_beds(tmp_path):
+    options = Options(only="news,settled,tried", beds="paper,crossed", replications=6)
+    store, rng = Store(tmp_path, "sensitivity"), np.random.default_rng(0)
+    low, high = (sensitivity.changed("settled", factor) for factor in sensitivity.FACTORS)
+    for settings in sensitivity.plan(options):
+        world = np.random.default_rng([settings["seed"], len(settings["bed"])]).uniform(80.0, 120.0)
+        noise = 1.0 if settings["constant"] in (None, "tried") else rng.normal(1.0, 0.02)
+        clear = settings["constant"] == "settled" and settings["value"] == high and settings["bed"] == "crossed"
+        seconds = 2.0 if settings["constant"] == "settled" and settings["value"] == low else 1.0
+        store.add(settings, {"regret": (1.3 if clear else 1.0) * noise * world, "seconds": seconds}, 1.0)
+    parts, data = sensitivity.section(store, options)
+    assert [(name, said, where) for name, _, said, where in data["verdicts"]] == [
+        ("news", sensitivity.NOISE, ""),
+        ("settled", sensitivity.CLEAR, "crossed"),
+        ("tried", sensitivity.NOT_REACHED, ""),
+    ]
+    bold = [row[:2] for row in next(part for part in parts if hasattr(part, "rows")).rows if "**" in "".join(row)]
+    assert bold == [["settled", f"{high:g}"]]
+    settled = [one for one in data["ratios"] if (one["constant"], one["bed"]) == ("settled", "crossed")]
+    assert settled[1]["ratio"] == pytest.approx(1.3, rel=0.05)
+    assert 0.0 < settled[1]["error"] < 0.05
+    assert [one["work"] for one in settled] == [2.0, 1.0]
+
+
+def test_a_quick_run_of_constants_is_kept_and_one_world_decides_nothing(tmp_path):
+    arguments = ["sensitivity", "--quick", "--only", "judged_from", "--jobs", "1", "--out", str(tmp_path)]
+    assert run(*arguments).exit_code == 0
+    lines = (tmp_path / "sensitivity.jsonl").read_text()
+    assert run(*arguments).exit_code == 0
+    assert (tmp_path / "sensitivity.jsonl").read_text() == lines
+    (said,) = json.loads((tmp_path / "results.json").read_text())["sensitivity"]["verdicts"]
+    assert said[0] == "judged_from"
+    effect = sensitivity.Effect("paper", 2.0, np.array([3.0]), np.array([2.0]), (1.0, 1.0))
+    assert (sensitivity.verdict([effect]), str(effect)) == (sensitivity.OPEN, "1.50")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"beds": "nowhere"}, "no bed nowhere"), ({"only": "news,nothing"}, "no constant nothing")],
+)
+def test_beds_and_constants_that_are_not_there_are_refused(options, words):
+    with pytest.raises(ValueError, match=f"{words} in sensitivity; allowed are "):
+        sensitivity.plan(Options(**options))
+
+
+def test_the_constants_of_costs_are_found_again_from_what_they_predict(tmp_path):
+    store, options = Store(tmp_path, "cost"), Options()
+    for settings in cost.plan(options):
+        predicted = cost.microseconds(settings["policy"], cost.workload(settings))
+        store.add(
+            settings, {"microseconds": predicted * (3.0 if settings in cost.UNSEEN[:2] else 1.0), "cells": 1}, 1.0
+        )
+    parts, data = cost.section(store, options)
+    for policy, constants in cost.MICROSECONDS.items():
+        assert data["constants"][policy] == pytest.approx(constants, rel=0.02)
+    pasted: dict = {}
+    exec(cost.to_paste(data["constants"]), pasted)
+    assert pasted["MICROSECONDS"] == data["constants"]
+    said = [part.markdown() for part in parts if isinstance(part, Text) and "within a factor" in part.markdown()]
+    assert said[0] == f"{len(cost.UNSEEN) - 2} of {len(cost.UNSEEN)} within a factor of 2, the farthest off by 3.0."
+    assert said[-1].startswith(f"{len(cost.CALIBRATION)} of {len(cost.CALIBRATION)} within")
+
+
+def test_problems_on_which_constants_are_found_are_not_those_that_check_them():
+    assert not [one for one in cost.CHECKS if cost._group(one) == "calibration"]
+    assert not [one for one in cost.CALIBRATION if cost._group(one) != "calibration"]
+
+
+@pytest.mark.parametrize("settings", [cost.CALIBRATION[0], cost.UNSEEN[6], cost.UNSEEN[8]], ids=cost.problem)
+def test_what_a_reward_costs_is_measured(settings):
+    found = cost.measure(settings | {"rounds": 40})
+    assert found["microseconds"] > 1.0
+    assert 1 <= found["cells"] <= 40

@@ -33,7 +33,7 @@ def test_the_noise_of_every_cell_is_recovered():
     for turn in range(400):
         chain.sweep(ledger, units, rng, sweeps=1)
         if turn >= 100:
-            draws.append([[chain.likelihood.variance_at((i, j)) for j in range(3)] for i in range(4)])
+            draws.append(chain.likelihood.variances_at(np.argwhere(np.ones((4, 3)))).reshape(4, 3))
     np.testing.assert_allclose(np.mean(draws, axis=0), np.outer(*RATIOS), rtol=0.25)
 
 
@@ -43,7 +43,7 @@ def test_its_density_is_that_of_single_rewards():
 
     def apart(values, ratios, variance):
         likelihood = Uneven(variance, learned=True, ratios=ratios)
-        deviations = np.sqrt([likelihood.variance_at(tuple(cell)) for cell in cells.tolist()])
+        deviations = np.sqrt(likelihood.variances_at(cells))
         single = stats.norm.logpdf(rewards, values[tuple(cells.T)], deviations).sum()
         return likelihood.log_density(ledger, values[tuple(ledger.cells.T)]), single
 

@@ -65,7 +65,7 @@ def test_belief_follows_the_evidence_and_can_turn(monkeypatch):
     oracle = policy.oracle
     for better in (1, 0, 1):
         scores = {id(sampler): float(k == better) for k, sampler in enumerate(oracle.samplers)}
-        monkeypatch.setattr(Sampler, "log_score", lambda self, *_, scores=scores: scores[id(self)])
+        monkeypatch.setattr(Sampler, "log_scores", lambda self, *_, scores=scores: np.array([scores[id(self)]]))
         for cell in np.ndindex(5, 3, 2):
             oracle.observe((cell[0], cell[1], cell[2]), 1.0, 1.0, tb.Ledger(SHAPE))
         assert oracle.chances[better] == oracle.chances.max() > 0.9
@@ -78,7 +78,7 @@ def test_evidence_counts_what_is_new_of_a_cell(monkeypatch):
     policy = make(tuning=AT_ONCE | {"farthest": 1e9, "forget": 1e-300})
     play(policy, 3)
     first, second, *_ = policy.oracle.samplers
-    monkeypatch.setattr(Sampler, "log_score", lambda self, cell, count, *_: -count if self is second else 0.0)
+    monkeypatch.setattr(Sampler, "log_scores", lambda self, cells, counts, *_: -counts * (self is second))
 
     def lost(batches):
         first.score = second.score = 0.0
@@ -324,9 +324,9 @@ def test_the_values_of_recent_draws_are_those_of_their_models(structure):
     rng = np.random.default_rng(0)
     chains = [Chain.from_prior(SHAPE, (2, 1, 2), Units(3.0, 2.0), rng, structure=structure) for _ in range(3)]
     lines = np.array([np.concatenate([one.model.rows, one.model.core, [one.model.offset]]) for one in chains])
-    for cell in rng.integers(SHAPE, size=(10, 3)):
-        expected = [one.model.at(cell[None])[0] for one in chains]
-        np.testing.assert_allclose(values_of_lines(lines, chains[0].model.dims, cell), expected)
+    cells = rng.integers(SHAPE, size=(10, 3))
+    expected = np.array([one.model.at(cells) for one in chains]).T
+    np.testing.assert_allclose(values_of_lines(lines, chains[0].model.dims, cells), expected)
 
 
 def test_clicks_of_a_billion_cells():
@@ -401,8 +401,8 @@ def test_constants_are_changed_by_name_and_kept_in_files():
         ({"setled": 100}, "tuning names 'setled'; the constants are temperature, "),
         ({"settled": 0}, "settled"),
         ({"any_structure": 2}, "any_structure is 2.0; it is a share"),
-        ({"obsolete": 1}, "obsolete must be above 1"),
-        ({"guard": 15}, "guard at most 14"),
+        ({"obsolete": 1}, "obsolete is 1.0; it must be above 1"),
+        ({"guard": 1.5}, "guard is 1.5; it is a share"),
     ],
 )
 def test_wrong_constants_are_named(wrong, match):

@@ -69,7 +69,8 @@ class Bandit:
     space : modes, levels and rules. Rules may change at any time, levels be added and retired.
     policy : the short name of a policy, its class, or a policy over the space's shape and context.
     ring : how many recent draws of a policy that samples a decision is drawn from; its probabilities are multiples of
-        1 / ``ring``, and draws are as many decisions old.
+        1 / ``ring``. The draw that decided is replaced at the next ``ask``, and so are all that know less than nine
+        tenths of the rewards; the others are about as many decisions old.
     floors : shares of decisions that some arms get at least: a number, for all arms alike, or pairs of labels and a
         share, spread evenly over the allowed arms with these labels: ``[({"channel": "sms"}, 0.05)]``.
     ceilings : shares that some arms get at most, in the same way, wherever other arms are allowed. For policies that
@@ -206,7 +207,7 @@ class Bandit:
         self._learn()
         event = None
         while event is None:  # but for levels and rules that change just now, once
-            drawn = self._core.current().decide(Ask(given, chosen, played=cell, propensity=propensity), self._rng)
+            drawn = self._core.decide(Ask(given, chosen, played=cell, propensity=propensity), self._rng)
             event = self._entered(drawn, id, shown, now)
         return self._named(event)
 

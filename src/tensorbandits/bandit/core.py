@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.checkup import Checkup, checkup
-from tensorbandits.bandit.commands import Ask, Command, Import
+from tensorbandits.bandit.commands import Ask, Command, Drawn, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.events import BanditEvent
@@ -97,6 +99,13 @@ class Core:
         if not self.snapshot.draws and self.learner.draws:  # which another thread is about to publish
             self.publish(self.learner.draws)
         return self.snapshot
+
+    def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
+        """Draw a decision from the snapshot as it is now, and let its posterior draw be the next to be replaced."""
+        drawn = self.current().decide(ask, rng)
+        if drawn.draw is not None:
+            self.learner.play(drawn.draw)
+        return drawn
 
     def publish(self, draws: Draws, ahead: bool = False) -> None:
         """Decide from these draws from now on; ``ahead`` first works out what requests like the last ones need."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Draws:
     (0, 1, 2, 3)
     >>> draws.joined(policy.fresh_draws(1), (3, 4)).numbers, draws.numbers
     ((1, 2, 3, 4), (0, 1, 2, 3))
+    >>> draws.joined(policy.fresh_draws(1), (3, 4), first={2}).numbers
+    (0, 1, 3, 4)
     """
 
     def __init__(self, size: int, shape: Cell = (), entries: tuple[tuple[int, Draw], ...] = (), last: int = -1) -> None:
@@ -38,14 +40,19 @@ class Draws:
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    def joined(self, fresh: Sequence[Draw], shape: Cell) -> Draws:
-        """Return these with new draws in the place of the oldest; draws of another shape are left behind."""
+    def joined(self, fresh: Sequence[Draw], shape: Cell, first: Collection[int] = ()) -> Draws:
+        """Return these with new draws in the place of others: of those numbered in ``first``, and then of the oldest.
+
+        Draws of another shape are left behind.
+        """
         last, entries = self.last, list(self.entries) if shape == self.shape else []
         for draw in fresh:
             if draw.shape == shape:
                 last += 1
                 entries.append((last, draw))
-        return Draws(self.size, shape, tuple(entries[-self.size :]), last)
+        by = sorted(range(len(entries)), key=lambda at: entries[at][0] not in first)  # the oldest first otherwise
+        left = set(by[max(len(entries) - self.size, 0) :])
+        return Draws(self.size, shape, tuple(entry for at, entry in enumerate(entries) if at in left), last)
 
     def widened(self, shape: Cell) -> Draws:
         """Return these for modes that gained levels: a new level is as all others of its mode are on average.

@@ -147,8 +147,19 @@ class RequestLaw:
         """Draw from the best arms of posterior draws, the floors and the baseline."""
         law = self.law(draws)
         by = self._by(rng)
-        cell = self._pick(law, rng) if by == "policy" else self._spread(by).draw(rng)
-        return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
+        if by != "policy":
+            cell = self._spread(by).draw(rng)
+            return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
+        cell = self._pick(law, rng)
+        return Drawn(cell, self._mixed(cell, law[cell]), by, draw=self._oldest(cell), chances=self.chances)
+
+    def _oldest(self, cell: Cell) -> int | None:
+        """The number of the oldest draw of the last ones whose best arm this is, or its best under no ceiling."""
+        for found in (self._best, self._others):
+            for number, arm in found.items():
+                if arm == cell:
+                    return number
+        return None
 
     def probability(self, draws: Draws, cell: Cell) -> float:
         """Return the probability that :meth:`draw` has for an arm."""

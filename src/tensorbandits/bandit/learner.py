@@ -19,7 +19,7 @@ from tensorbandits.bandit.state import Lesson
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, as_sampling
 from tensorbandits.policies.base import Policy
 
-_OUTDATED = 2.0  # times as many rewards make all draws obsolete
+_OUTDATED = 0.1  # share of the rewards that a draw may be behind
 _SHORT = 0.05  # seconds after which whoever waits for the first draws looks whether there are some
 _IDLE = 1.0  # seconds after which a background thread looks whether anybody still needs it
 
@@ -37,7 +37,8 @@ class Learner:
         self.taught, self.learned = 0, -1  # lessons so far, and those that the draws know of
         self._inbox: deque[tuple[Lesson, Callable[[ValueError], None] | None]] = deque()
         self._taken = threading.RLock()  # by the thread that has the policy
-        self._received = 0.0  # rewards that the last draw knows of
+        self._known: dict[int, float] = {}  # rewards that each draw knows of, by number
+        self._played: set[int] = set()  # draws that have decided
         self._news, self._drawn = threading.Event(), threading.Event()
         self._working = False  # whether a thread learns
         self._failed: Exception | None = None  # what ended its last attempt
@@ -109,7 +110,7 @@ class Learner:
             fresh = self._fresh(self.sampling, least, wait)
             if fresh:
                 self.learned = taught
-                self.draws = self.draws.joined(fresh, self.policy.shape)
+                self._replace(fresh)
                 self.published(self.draws, ahead)
         finally:
             self._taken.release()
@@ -117,14 +118,33 @@ class Learner:
         return bool(fresh)
 
     def _fresh(self, policy: ApproximateThompsonSampling, least: int, wait: bool) -> list[Draw]:
-        """New draws: one more, all if many rewards came since, and as many as are missing."""
-        received, size = policy.ledger.received, self.draws.size
+        """New draws: at least so many, as many as are missing, and for all that are outdated and one that decided."""
+        size, outdated = self.draws.size, self._outdated()
         has = len(self.draws.entries) if self.draws.shape == policy.shape else 0  # others are left behind
-        old = received > _OUTDATED * self._received + size
-        fresh = policy.fresh_draws(size if old else max(size - has, min(least, size)), wait=wait)
-        if fresh:
-            self._received = received
-        return fresh
+        decided = bool(self._played - outdated)
+        return policy.fresh_draws(max(size - has, min(max(least, len(outdated) + decided), size)), wait=wait)
+
+    def _outdated(self) -> set[int]:
+        """The draws that know too little of the rewards so far."""
+        ledger = self.policy.ledger
+        known = ledger.received - _OUTDATED * ledger.rounds
+        return {number for number in self.draws.numbers if self._known.get(number, 0.0) < known}
+
+    def _replace(self, fresh: Sequence[Draw]) -> None:
+        """Have new draws in the place of those that are outdated, of those that have decided, and of the oldest.
+
+        Were a draw to decide twice, its arm would often be tried again before much is known of others.
+        """
+        before = self.draws
+        self.draws = before.joined(fresh, self.policy.shape, self._outdated() | self._played)
+        new = dict.fromkeys(range(before.last + 1, self.draws.last + 1), self.policy.ledger.received)
+        known = self._known | new
+        self._known = {number: known.get(number, 0.0) for number in self.draws.numbers}
+        self._played.intersection_update(self.draws.numbers)
+
+    def play(self, number: int) -> None:
+        """Take note that a draw has decided: it is replaced before others. Any thread may do so."""
+        self._played.add(number)
 
     def own_again(self) -> None:
         """Be of use in a child process, in which no thread of the parent goes on: draw other random numbers."""

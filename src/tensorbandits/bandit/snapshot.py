@@ -97,7 +97,7 @@ class Snapshot:
         if ask.played is None or rollout is None or (rollout > 0.0 and rng.random() < rollout):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
-        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, law.chances)
+        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
 
     def law(self, ask: Ask) -> RequestLaw:
         """Return the law of a request, checked."""

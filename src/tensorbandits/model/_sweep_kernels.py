@@ -342,6 +342,28 @@ def add_fibre(
 
 
 @kernel
+def add_long_fibre(
+    sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int, T: Floats
+) -> None:
+    """Do the same by way of ``T`` (q, s), the product of ``M[m]`` and the fibre's sums: sooner where q is above s."""
+    for a in range(q):
+        x = 0.0
+        for c in range(s):
+            x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
+        h[i, a] += x
+        for e in range(s):
+            x = 0.0
+            for c in range(s):
+                x += M[m, a, c] * sums.Nww[f, c, e]
+            T[a, e] = x
+        for k in range(a + 1):
+            x = 0.0
+            for e in range(s):
+                x += T[a, e] * M[m, k, e]
+            E[i, a, k] += x
+
+
+@kernel
 def redraw_prefixes(
     tree: Tree,
     sums: Sums,
@@ -363,20 +385,24 @@ def redraw_prefixes(
             for k in range(r):
                 for c in range(s):
                     M[j, a, c] += S[a, k, c] * V[j, k]
-    E, h = np.empty((1, P, P)), np.empty((1, P))
+    groups, modes = len(tree.groups) - 1, dims.shape[1] - 2
+    E, h = np.zeros((groups, P, P)), np.zeros((groups, P))
+    T = np.empty((P, s))
+    for g in range(groups if modes else 0):
+        for f in range(tree.groups[g], tree.groups[g + 1]):
+            if s < P and not len(static[0]):
+                add_long_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g, T)
+            else:
+                add_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g)
     y, column = np.empty(P), np.empty(P, dtype=np.int64)
     start, first = 0, 0
-    for mode in range(dims.shape[1] - 2):
+    for mode in range(modes):
         p, q = dims[0, mode], dims[1, mode]
         A, b = np.zeros((p, q, q)), np.zeros((p, q))
-        for g in range(len(tree.groups) - 1):
-            E[:] = 0.0
-            h[:] = 0.0
-            for f in range(tree.groups[g], tree.groups[g + 1]):
-                add_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, 0)
+        for g in range(groups):
             leave_out(tree.prefixes[g], dims, rows, mode, y, column)
             i = tree.prefixes[g, mode]
-            add_group(E[0], h[0], y, column, A[i], b[i])
+            add_group(E[g], h[g], y, column, A[i], b[i])
         draw_rows(A, b, tau, dims[2, mode], prior.precision[first : first + q], prior.rows, noise, start, rows)
         start += p * q
         first += q
@@ -600,25 +626,26 @@ def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
 
 
 @kernel
-def values_of_lines(lines: Floats, dims: Ints, cell: Ints) -> Floats:
-    """Return the values at a cell of models whose numbers are ``lines`` (m, rows + core + 1), shape (m,)."""
-    m, d, size, rows = len(lines), len(cell), 1, 0
+def values_of_lines(lines: Floats, dims: Ints, cells: Ints) -> Floats:
+    """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, rows + core + 1), shape (n, m)."""
+    n, d, size, rows = len(cells), dims.shape[1], 1, 0
     for j in range(d):
         size *= dims[1, j]
         rows += dims[0, j] * dims[1, j]
-    values, x = np.empty(m), np.empty(size)
-    for t in range(m):
-        x[:] = lines[t, rows : rows + size]
-        left, start = size, 0
-        for j in range(d):
-            r = dims[1, j]
-            left //= r
-            at = start + cell[j] * r
-            for q in range(left):
-                total = 0.0
-                for a in range(r):
-                    total += lines[t, at + a] * x[a * left + q]
-                x[q] = total
-            start += dims[0, j] * r
-        values[t] = lines[t, -1] + x[0]
+    values, x = np.empty((n, len(lines))), np.empty(size)
+    for c in range(n):
+        for t in range(len(lines)):
+            x[:] = lines[t, rows : rows + size]
+            left, start = size, 0
+            for j in range(d):
+                r = dims[1, j]
+                left //= r
+                at = start + cells[c, j] * r
+                for q in range(left):
+                    total = 0.0
+                    for a in range(r):
+                        total += lines[t, at + a] * x[a * left + q]
+                    x[q] = total
+                start += dims[0, j] * r
+            values[c, t] = lines[t, -1] + x[0]
     return values

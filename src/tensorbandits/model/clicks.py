@@ -107,9 +107,9 @@ class Clicks(Likelihood):
         """Return the logarithm of the probability of the clicks, given the values at the ledger's cells."""
         return float((ledger.totals * values - ledger.counts * np.logaddexp(0.0, values)).sum())
 
-    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+    def log_scores(self, values: Floats, counts: Floats, totals: Floats, variances: Floats) -> Floats:
         """Return the log probabilities of so many clicks."""
-        return np.asarray(total * values - count * np.logaddexp(0.0, values))
+        return np.asarray(totals * values - counts * np.logaddexp(0.0, values))
 
     def state(self) -> dict[str, Any]:
         """Return the Polya-Gamma variates: there are no parameters."""

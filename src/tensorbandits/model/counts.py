@@ -168,12 +168,12 @@ class Counts(Likelihood):
         squares = _shapes(ledger)[more] * (np.log(expected) + ledger.within[more] / expected)
         return float(sums.sum() - squares.sum())
 
-    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
-        """Return the log densities of the sum of the counts."""
+    def log_scores(self, values: Floats, counts: Floats, totals: Floats, variances: Floats) -> Floats:
+        """Return the log densities of the sums of the counts."""
         r = self.dispersion
         above = np.logaddexp(values, math.log(r))
-        own = gammaln(total + r * count) - gammaln(r * count) + r * count * math.log(r)
-        return np.asarray(own + total * (values - above) - r * count * above)
+        own = gammaln(totals + r * counts) - gammaln(r * counts) + r * counts * math.log(r)
+        return np.asarray(own + totals * (values - above) - r * counts * above)
 
     def state(self) -> dict[str, Any]:
         """Return the likelihood as plain numbers."""

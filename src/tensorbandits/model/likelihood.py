@@ -155,9 +155,9 @@ class Likelihood(ABC):
         Rewards count ``weight`` times.
         """
 
-    def variance_at(self, cell: Cell) -> float:
-        """Return the variance of a single reward of the cell, where it is a parameter."""
-        return self.variance
+    def variances_at(self, cells: Ints) -> Floats:
+        """Return the variance of a single reward of each of some cells (n, d), where it is a parameter, shape (n,)."""
+        return np.full(len(cells), self.variance)
 
     @abstractmethod
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
@@ -211,10 +211,11 @@ class Likelihood(ABC):
         """Return the logarithm of the rewards' density, up to a constant, given the values at the ledger's cells."""
 
     @abstractmethod
-    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
-        """Return the log density of ``count`` rewards that add up to ``total``, at each of some values of their cell.
+    def log_scores(self, values: Floats, counts: Floats, totals: Floats, variances: Floats) -> Floats:
+        """Return the log densities of ``counts`` rewards that add up to ``totals``, at some ``values`` of their cells.
 
-        It is up to a constant of these rewards. ``variance`` is that of a single reward, where it is a parameter.
+        All are of shapes that fit each other. It is up to a constant of these rewards. ``variances`` are those of
+        single rewards, where they are parameters.
         """
 
     @abstractmethod
@@ -263,13 +264,9 @@ class Gaussian(Likelihood):
 
     def pulls(self, ledger: Ledger, values: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the squares of how far the sums of rewards are from what the values say, over their variances."""
-        variances = self._variances(ledger)
+        variances = self.variances_at(ledger.cells)
         squares = (ledger.totals - ledger.counts * values) ** 2 / (ledger.counts * variances)
         return squares, ledger.counts / variances, np.full(len(squares), 2.0)
-
-    def _variances(self, ledger: Ledger) -> Floats:
-        """The variance of a single reward of each cell, (n,)."""
-        return np.full(len(ledger), self.variance)
 
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
@@ -277,10 +274,10 @@ class Gaussian(Likelihood):
 
         return -0.5 * (ledger.rounds * math.log(self.variance) + squared_errors(ledger.table, values) / self.variance)
 
-    def log_scores(self, values: Floats, count: float, total: float, variance: float) -> Floats:
+    def log_scores(self, values: Floats, counts: Floats, totals: Floats, variances: Floats) -> Floats:
         """Return the log densities of the mean of the rewards."""
-        gap = np.minimum(np.abs(total / count - values) / math.sqrt(variance), _FARTHEST)
-        return np.asarray(-0.5 * count * (math.log(variance) + gap * gap))
+        gap = np.minimum(np.abs(totals / counts - values) / np.sqrt(variances), _FARTHEST)
+        return np.asarray(-0.5 * counts * (np.log(variances) + gap * gap))
 
     def state(self) -> dict[str, Any]:
         """Return the likelihood as plain numbers."""

@@ -305,7 +305,8 @@ class PairsChain:
 
     def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
         """Give the modes more levels, whose effects, rows and cores are drawn from the prior; complete ones stay so."""
-        before, layout = self.model, PairsLayout(shape, rank)
+        before = self.model
+        layout = PairsLayout(shape, rank if before.layout.paired else (0,) * len(shape))
         wide = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), before.offset)
         self.likelihood.grow(shape, rng)
         fresh = PairsChain(wide, self.scales, self.hypers, self.likelihood, self.residual)

@@ -26,7 +26,7 @@ from tensorbandits.model.residual import Deviating, Trying
 from tensorbandits.model.revenue import Revenue
 from tensorbandits.model.sweep import Model
 from tensorbandits.tensor.allowed import Allowed, NothingAllowedError
-from tensorbandits.tensor.packed import Packed, PackedModel
+from tensorbandits.tensor.packed import Packed, PackedModel, Remembering
 from tensorbandits.tensor.pairs import Found, Pairs
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -211,7 +211,7 @@ class _Search:
 
 def _smooth(draw: Packed) -> PackedModel:
     """Return the tensor of a draw without deviations of single cells, or cells that are to be tried."""
-    while isinstance(draw, (Deviating, Trying)):
+    while isinstance(draw, (Deviating, Trying, Remembering)):
         draw = draw.base
     assert isinstance(draw, PackedModel)
     return draw

@@ -84,11 +84,11 @@ class Model(PackedModel):
         """Return a copy of all numbers: rows, core, offset."""
         return np.concatenate([self.rows, self.core, [self.offset]])
 
-    def at_of_lines(self, lines: Floats, cell: Cell) -> Floats:
-        """Return the values at a cell of models whose numbers are ``lines`` (m, numbers), shape (m,)."""
+    def at_of_lines(self, lines: Floats, cells: Ints) -> Floats:
+        """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, numbers), shape (n, m)."""
         from tensorbandits.model._sweep_kernels import values_of_lines
 
-        return np.asarray(values_of_lines(lines, self.dims, np.array(cell, dtype=np.int64)))
+        return np.asarray(values_of_lines(lines, self.dims, cells))
 
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""

@@ -4,8 +4,7 @@ Row by row a chain cannot leave a mode of the posterior that play has made steep
 rung ``k`` rewards count only ``beta_k`` times as often as in it, from ``beta_0 = 1`` down to so little that about as
 many are left as the tensor has numbers, and modes are shallow. Neighbours exchange their states with probability
 ``min(1, exp((beta_i - beta_j) (l_j - l_i)))``, where ``l`` is the logarithm of the likelihood: that leaves the law of
-every rung alone, above all the posterior, which is the law of the first. Where the first is colder than the posterior,
-which is what is played, another rung has the posterior's law.
+every rung alone, above all the posterior, which is the law of the first.
 """
 
 from __future__ import annotations
@@ -39,28 +38,6 @@ class Ladder:
         hottest = min(self._numbers / held, 1.0)
         return [hottest ** (k / RUNGS) for k in range(RUNGS + 1)]
 
-    def tempered(self, rounds: float, weight: float) -> list[float]:
-        """Return how often rewards count in each rung if they count ``weight`` times in the first.
-
-        If that is more than once, it is once in the rung that comes nearest: that one draws from the posterior itself.
-        """
-        weights = [weight * share for share in self.weights(rounds)]
-        if weight > 1.0:
-            nearest = min(range(1, len(weights)), key=lambda k: abs(math.log(weights[k])))
-            weights[nearest] = 1.0
-        return weights
-
-    def warm(self, rounds: float, weight: float) -> int | None:
-        """Return the position of the chain in which rewards count once, if they count more often in the first."""
-        if weight <= 1.0 or not self.chains:
-            return None
-        return self.tempered(rounds, weight).index(1.0) - 1 if len(self.chains) > 1 else 0
-
-    def guard_only(self, units: Units, rng: np.random.Generator) -> None:
-        """Have the posterior's chain and no other: one that cannot be stuck needs no help of hotter ones."""
-        if not self.chains:
-            self.chains = [self._start(units, rng)]
-
     def step(
         self,
         chain: AnyChain,
@@ -77,7 +54,7 @@ class Ladder:
         """
         if not self.chains:
             self.chains = [self._start(units, rng) for _ in range(RUNGS)]
-        weights = self.tempered(ledger.rounds, weight)
+        weights = [weight * share for share in self.weights(ledger.rounds)]
         self.turn = self.turn % RUNGS + 1
         self.chains[self.turn - 1].sweep(ledger, units, rng, sweeps=sweeps, weight=weights[self.turn])
         if not self.chains[self.turn - 1].finite:
@@ -104,6 +81,7 @@ class Ladder:
         self.turn, chains = check_count(state["turn"], "the ladder's turn", 0), state["chains"]
         if len(chains) not in (0, 1, RUNGS) or self.turn > RUNGS:
             raise ValueError(
-                f"the ladder has {len(chains)} chains and turn {self.turn}; 0, 1 or {RUNGS} chains are allowed"
+                f"the ladder has {len(chains)} chains and turn {self.turn}; 0 or {RUNGS} chains are allowed"
             )
-        self.chains = [chain_of(chains[str(k)]) for k in range(len(chains))]
+        some = range(len(chains) if len(chains) > 1 else 0)  # a single one was something else once
+        self.chains = [chain_of(chains[str(k)]) for k in some]

@@ -6,7 +6,6 @@ borrow theirs from those that share a level. All are drawn: given the errors of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -26,7 +25,7 @@ class Uneven(Gaussian):
     """Rewards with normal noise whose variance at a cell is ``variance`` times a ratio for each of its levels.
 
     >>> noise = Uneven(2.0, learned=True, ratios=[np.array([1.0, 3.0]), np.array([0.5, 1.0])])
-    >>> noise.variance_at((1, 0))
+    >>> noise.variances_at(np.array([[1, 0]])).item()
     3.0
     """
 
@@ -41,9 +40,9 @@ class Uneven(Gaussian):
             for ratio, size in zip(before, shape, strict=True)
         ]
 
-    def variance_at(self, cell: Cell) -> float:
-        """Return the variance of a reward of the cell."""
-        return self.variance * math.prod(float(r[level]) for r, level in zip(self.ratios, cell, strict=True))
+    def variances_at(self, cells: Ints) -> Floats:
+        """Return the variance of a reward of each of some cells (n, d), shape (n,)."""
+        return np.asarray(self.variance * self._at(cells))
 
     def observe(
         self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
@@ -66,12 +65,9 @@ class Uneven(Gaussian):
         """Return the products of the ratios of valid cells (n, d), shape (n,)."""
         return np.asarray(np.prod([ratio[cells[:, mode]] for mode, ratio in enumerate(self.ratios)], axis=0))
 
-    def _variances(self, ledger: Ledger) -> Floats:
-        return np.asarray(self.variance * self._at(ledger.cells))
-
     def log_density(self, ledger: Ledger, values: Floats) -> float:
         """Return the logarithm of the rewards' density given their means, up to a constant of the ledger."""
-        variances = self._variances(ledger)
+        variances = self.variances_at(ledger.cells)
         return -0.5 * float((ledger.counts * np.log(variances) + _squares(ledger, values) / variances).sum())
 
     def state(self) -> dict[str, Any]:

@@ -1,17 +1,16 @@
-"""The warm guard of cold play: what the posterior itself doubts of the cells that are played, and tries in proportion.
+"""The warm guard of cold play: a share of decisions that the posterior itself makes, as long as it doubts the others.
 
 Cold play counts every reward several times, so that it is soon sure, and where it is sure of the wrong cell it stays.
-The posterior (temperature 1), of which a rung of the ladder is a chain, is not: it gives better cells some probability.
-So each time when that chain sweeps, its draw is asked what cold play loses by it, beside what cells at random lose::
+The posterior (temperature 1) of a structure that has what any of those that play has, is not: it gives better cells
+some probability. Each time when it is drawn, its draw is asked what cold play loses by it, beside what cells at random
+lose::
 
     doubt  =  mean of (best - played cold) / mean of (best - any),         both over the last third of the rounds, about
-    share  =  3 doubt (1 - doubt)^5 x persistence,                         at least 2 %, at most 90 %
+    share  =  doubt, but at most 10 %
 
 and the share of the decisions is made by draws of the posterior, which try every cell as often as it is believed to be
-the best. Where all is doubted still, nothing is known that a posterior draw could make use of, and it would cost most:
-cold play goes on. As doubt ends, so does the guard, but for its 2 %. A cell that is played for ever although it is
-doubted keeps the doubt where it is: while a doubt below a fifth is as large lately as it was over all rounds so far,
-its persistence grows with the square of the rewards, and falls likewise once the doubt does, down to 1.
+the best. So what the guard costs is bounded, and ends with the doubt; and a cell that is played although it is doubted
+has the others tried, for as long as that lasts.
 """
 
 from __future__ import annotations
@@ -29,13 +28,8 @@ from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 
 TOGETHER = 2.0  # sweeps from one look to the next, at least
-_NUMBERS = ("share", "received", "cold", "blind", "cold_ever", "blind_ever", "persistence")
+_NUMBERS = ("share", "received", "cold", "blind")
 _LATELY = 3.0  # the weight of what was seen at some time falls by this power of the rounds since
-_MOST = 0.9  # share
-_KNOWN = 0.2  # doubt, above which too little is known to tell whether it lasts
-_LASTS = 0.8  # of the doubt over all rounds: one that is as large lately lasts
-_GROWTH = 2.0  # power of the rewards with which persistence grows and falls
-_LARGEST = 50.0  # persistence
 
 
 class WarmGuard:
@@ -48,8 +42,6 @@ class WarmGuard:
         self.received = 0.0  # rewards that there were at the last look
         self.cold = 0.0  # what cold play loses a round, as the posterior believes
         self.blind = 0.0  # and what cells at random lose
-        self.cold_ever, self.blind_ever = 0.0, 0.0  # the same over all rounds so far
-        self.persistence = 1.0
 
     def look(
         self, cold: Packed, warm: Packed, ledger: Ledger, likelihood: Likelihood, rng: np.random.Generator
@@ -64,19 +56,11 @@ class WarmGuard:
         if not math.isfinite(best - played + best - blind):
             return
         self.looks += 1
-        before = self.received / ledger.received
+        new = max(1.0 / self.looks, 1.0 - (self.received / ledger.received) ** _LATELY)
         self.received = ledger.received
-        new, little = (max(1.0 / self.looks, 1.0 - before**power) for power in (_LATELY, 1.0))
         self.cold += new * (best - played - self.cold)
         self.blind += new * (best - blind - self.blind)
-        self.cold_ever += little * (best - played - self.cold_ever)
-        self.blind_ever += little * (best - blind - self.blind_ever)
-        if before > 0.0:
-            lasts = self.doubt < _KNOWN and self.doubt * self.blind_ever > _LASTS * self.cold_ever
-            self.persistence *= before ** (-_GROWTH if lasts else _GROWTH)
-            self.persistence = min(max(self.persistence, 1.0), _LARGEST)
-        share = self.tuning.guard * self.persistence * self.doubt * (1.0 - self.doubt) ** 5
-        self.share = min(max(self.tuning.guard_least, share), _MOST)
+        self.share = min(self.tuning.guard, self.doubt)
 
     @property
     def doubt(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, cast, get_args
 
@@ -29,15 +29,12 @@ from tensorbandits.policies.recent import Recent, model_of
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed, PackedModel
 from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout, usual_columns
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 _FEW_MODES = 4  # of more the structure is pairs: main effects or a Tucker tensor beside them locked
-
-
-# What the states of samplers did not always have.
-_NOT_ALWAYS = {"warm": np.zeros((0, 0)), "warm_draws": 0, "warm_credit": 0.0, "looked": 0.0}
 
 
 class Candidate(NamedTuple):
@@ -129,6 +126,17 @@ def candidates(
     return distinct
 
 
+def guardian(candidates: Sequence[Candidate], shape: Cell, decay: float | None = None) -> Candidate:
+    """Return the structure of the posterior that guards cold play: one that has what any of the candidates has.
+
+    >>> str(guardian(candidates("auto", None, (5, 4)), (5, 4))), str(guardian(candidates(2, None, (5, 4)), (5, 4)))
+    ('affine 2', 'tucker 2')
+    """
+    if len(candidates) == 1 or 3 ** len(shape) > _AUTO_CORE:
+        return candidates[0]
+    return Candidate("affine", _columns(2, "affine", shape), decay or 1.0)
+
+
 def pairs_columns(rank: Rank, shape: Cell) -> Cell:
     """Return the columns of each mode in a tensor of pairs: ``"auto"`` has complete modes as far as that stays quick.
 
@@ -197,10 +205,8 @@ class Sampler:
         self.ladder = Ladder(self.start, self.numbers)
         self.ladder_due = float(self.numbers)  # rewards at which it steps; fewer settle nothing
         self.recent = Recent()
-        self.warm = Recent()  # of the posterior itself, where what is played is colder
         self.score = candidate.odds
         self.credit = 0.0  # sweeps that are due
-        self.warm_credit = 0.0  # and those of the posterior's chain
         self.looked = 0.0  # rewards that there were when it was last looked at whether cells deviate
 
     def start(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> AnyChain:
@@ -231,7 +237,6 @@ class Sampler:
     def forget(self) -> None:
         """Forget the recent draws."""
         self.recent.forget()
-        self.warm.forget()
 
     @property
     def draws(self) -> int:
@@ -244,15 +249,13 @@ class Sampler:
         self.chain.sweep(ledger, units, rng, sweeps=sweeps, weight=weight)
         if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
             self.chain = self.start(units, rng).calm(units)
-        self.recent.keep(self.chain.model)
+        self.recent.keep(self.chain.model.line())
 
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
         received = ledger.received
         assert self.chain is not None
-        if self.chain.joint:
-            self.ladder.guard_only(units, rng)
-        elif received >= self.ladder_due:
+        if received >= self.ladder_due and not self.chain.joint:  # one that cannot be stuck needs no help
             for _ in range(min(sweeps, 4 * RUNGS)):
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
@@ -290,32 +293,19 @@ class Sampler:
         """Yield the models of further draws, with so many sweeps before each."""
         assert self.chain is not None
         for line in self.chain.sweep(ledger, units, rng, sweeps=sweeps * draws, keep=draws, weight=weight):
-            self.recent.keep_line(line)
+            self.recent.keep(line)
             yield self.chain.model.with_numbers(line)
 
-    def sweep_warm(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, at: int) -> None:
-        """Redraw the chain of the posterior itself, at a place on the ladder, some times."""
-        chain = self.ladder.chains[at]
-        chain.sweep(ledger, units, rng, sweeps=sweeps)
-        if not chain.finite:
-            chain = self.ladder.chains[at] = self.start(units, rng).calm(units)
-        self.warm.keep(chain.model)
+    def log_scores(self, cells: Ints, counts: Floats, totals: Floats, variances: Floats) -> Floats:
+        """Return the logs of the mean densities of new rewards of cells (n, d) over the recent draws, shape (n,).
 
-    def warm_chain(self, ledger: Ledger, weight: float) -> AnyChain | None:
-        """Return the chain of the posterior itself, if there are draws of it, and what is played is colder."""
-        at = self.ladder.warm(ledger.rounds, weight) if self.warm.draws else None
-        return None if at is None else self.ladder.chains[at]
-
-    def log_score(self, cell: Cell, count: float, total: float, variance: float) -> float:
-        """Return the log of the mean density of new rewards over the recent draws, if their noise has a variance.
-
-        It is the same variance for all structures: one that fits too closely would think little of the noise.
+        The variances of noise are the same for all structures: one that fits too closely would think little of it.
         """
         assert self.chain is not None
-        values = self.recent.values(self.chain.model, cell)
-        scores = self.chain.likelihood.log_scores(values, count, total, variance)
-        top = float(scores.max())
-        return top + math.log(float(np.exp(scores - top).sum()) / len(scores))
+        values = self.recent.values(self.chain.model, cells)
+        scores = self.chain.likelihood.log_scores(values, *(each[:, None] for each in (counts, totals, variances)))
+        top = scores.max(axis=1)
+        return np.asarray(top + np.log(np.exp(scores - top[:, None]).mean(axis=1)))
 
     def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
@@ -325,7 +315,7 @@ class Sampler:
             self.chain.grow(shape, candidate.rank, rng)
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
         self.ladder.grow(shape, candidate.rank, self.numbers, rng)
-        self.recent, self.warm = Recent(), Recent()
+        self.recent = Recent()
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -337,9 +327,6 @@ class Sampler:
             "draws": self.recent.draws,
             "score": self.score,
             "credit": self.credit,
-            "warm": self.warm.lines.copy(),
-            "warm_draws": self.warm.draws,
-            "warm_credit": self.warm_credit,
             "looked": self.looked,
         }
 
@@ -349,14 +336,13 @@ class Sampler:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
-        state = {**_NOT_ALWAYS, **state}
-        self.ladder_due, self.score, self.credit, self.warm_credit, self.looked = (
+        state = {"looked": 0.0, **state}  # states did not always have it
+        self.ladder_due, self.score, self.credit, self.looked = (
             check_array(state[name], f"the sampler's {name}", ()).item()
-            for name in ("ladder_due", "score", "credit", "warm_credit", "looked")
+            for name in ("ladder_due", "score", "credit", "looked")
         )
         entries = len(self.chain.model.line()) if self.chain else 0
         self.recent.restore(state["recent"], state["draws"], entries)
-        self.warm.restore(state["warm"], state["warm_draws"], entries)
 
     def _chain_of(self, state: Mapping[str, Any]) -> AnyChain:
         structure, rank = self.candidate.structure, self.candidate.rank

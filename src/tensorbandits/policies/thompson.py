@@ -13,6 +13,7 @@ from tensorbandits.base.checks import (
     Cell,
     Rank,
     check_array,
+    check_cells,
     check_count,
     check_level,
     check_noise,
@@ -20,7 +21,6 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.chains import AnyChain
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
@@ -28,8 +28,9 @@ from tensorbandits.model.revenue import revenue_of
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import TOGETHER, WarmGuard
-from tensorbandits.policies.recent import RECENT, model_of
-from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, refused
+from tensorbandits.policies.recent import RECENT
+from tensorbandits.policies.schedule import settled_from
+from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, guardian, refused
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -55,6 +56,15 @@ class Due(NamedTuple):
     anew: bool  # or so much that the chain will forget where it was
 
 
+class Unscored(NamedTuple):
+    """Rewards of a cell that structures will be scored by: how many, their sum, and what of each is news."""
+
+    cell: Cell
+    rounds: float
+    total: float
+    new: float
+
+
 class GibbsOracle:
     """Draws from the posterior by Gibbs chains that go on from decision to decision, one for each structure."""
 
@@ -73,17 +83,24 @@ class GibbsOracle:
         self.likelihood, self.exploration, self.residual, self.tuning = likelihood, exploration, residual, tuning
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self.samplers = self._start(shape, candidates)
+        self.guardian = self._start_guardian(shape, candidates)  # draws by the posterior itself, beside colder play
         self.playing = 0  # the structure that drew last
         self.seen = 0.0  # rewards that had been received at the last sweep
         self.log_faded = 0.0  # and how much had faded then
         self.corrected = 0.0  # rewards that were replaced since
         self.worth = 1.0  # rewards that say as much as one normal one
+        self._unscored: list[Unscored] = []  # rewards that structures will be scored by
+        self._together = 1.0  # of these, that are scored at once
         self.guard = WarmGuard(tuning=tuning)  # of play that is colder than the posterior
+        self._chances: tuple[tuple[float, ...], Floats] = ((), _SURE)  # scores, and the chances that they make
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
         return [Sampler(shape, candidate, self.likelihood, self.tuning) for candidate in candidates]
+
+    def _start_guardian(self, shape: Cell, candidates: Sequence[Candidate]) -> Sampler:
+        return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning)
 
     def watch(self, context: Cell) -> None:
         """Have the guard judge decisions given the levels of these modes."""
@@ -98,11 +115,12 @@ class GibbsOracle:
         """The probability of each structure to decide."""
         if len(self.samplers) == 1:
             return _SURE
-        scores = np.array([sampler.score for sampler in self.samplers])
-        chances = np.exp(scores - scores.max())
-        return np.asarray(
-            (1.0 - self.tuning.any_structure) * chances / chances.sum() + self.tuning.any_structure / len(scores)
-        )
+        scores = tuple(sampler.score for sampler in self.samplers)
+        if scores != self._chances[0]:
+            each = np.exp(np.array(scores) - max(scores))
+            least = self.tuning.any_structure
+            self._chances = scores, (1.0 - least) * each / each.sum() + least / len(scores)
+        return self._chances[1]
 
     def playing_shares(self) -> dict[str, float]:
         """Return how often each structure decides, by name, where several do and were judged by rewards."""
@@ -116,12 +134,29 @@ class GibbsOracle:
         """
         if not self._judges:
             return
-        variance = self._variance_at(cell)
-        new = self._news(cell, count, ledger)
-        for sampler in self.samplers:
-            sampler.score *= (1.0 - self.tuning.forget) ** (new * count)
-            sampler.score += new * sampler.log_score(cell, count, total, variance)
-        self._level_scores()
+        self._unscored.append(Unscored(cell, count, total, self._news(cell, count, ledger)))
+        if len(self._unscored) >= self._together:
+            self._score()
+
+    def _score(self) -> None:
+        """Score the structures by the rewards that wait for it: draws are still those from before these."""
+        if not self._unscored:
+            return
+        waiting, self._unscored = self._unscored, []
+        cells = np.array([one.cell for one in waiting], dtype=np.int64)
+        counts, totals, news = np.array([one[1:] for one in waiting]).T
+        gains = news * self._log_scores(cells, counts, totals)
+        stays = (1.0 - self.tuning.forget) ** (news * counts)
+        for stay, each in zip(stays.tolist(), gains.T.tolist(), strict=True):
+            for sampler, gain in zip(self.samplers, each, strict=True):
+                sampler.score = stay * sampler.score + gain
+            self._level_scores()
+
+    def _log_scores(self, cells: Ints, counts: Floats, totals: Floats) -> Floats:
+        """Return how well each structure predicts sums of rewards of cells (n, d), shape (structures, n)."""
+        chains = [sampler.chain for sampler in self.samplers if sampler.chain]
+        variances = np.max([chain.likelihood.variances_at(cells) for chain in chains], axis=0)
+        return np.array([sampler.log_scores(cells, counts, totals, variances) for sampler in self.samplers])
 
     def observe_ledger(self, theirs: Ledger, ledger: Ledger) -> None:
         """Do the same by the rewards of another ledger, cell by cell."""
@@ -133,15 +168,16 @@ class GibbsOracle:
         self.corrected += weight
         if not self._judges:
             return
-        variance = self._variance_at(cell)
+        self._score()
         share = weight * self._news(cell, 1.0, ledger)
-        for sampler in self.samplers:
-            before, after = (sampler.log_score(cell, 1.0, reward, variance) for reward in (old, new))
+        scores = self._log_scores(np.array([cell, cell]), np.ones(2), np.array([old, new]))
+        for sampler, (before, after) in zip(self.samplers, scores.tolist(), strict=True):
             sampler.score += share * (after - before)
         self._level_scores()
 
     def fade(self, factor: float) -> None:
         """Let what rewards said of the structures count less."""
+        self._score()
         for sampler in self.samplers:
             odds = sampler.candidate.odds
             sampler.score = odds + factor * (sampler.score - odds)
@@ -152,10 +188,6 @@ class GibbsOracle:
         """Whether there are structures to choose from, and draws of all that are more than mostly the prior's."""
         several = len(self.samplers) > 1 and all(sampler.draws for sampler in self.samplers)
         return several and self.seen >= self.tuning.judged_from * self.samplers[0].numbers
-
-    def _variance_at(self, cell: Cell) -> float:
-        """The largest variance of a reward that a structure believes in."""
-        return max(sampler.chain.likelihood.variance_at(cell) for sampler in self.samplers if sampler.chain)
 
     def _news(self, cell: Cell, count: float, ledger: Ledger) -> float:
         """What of each of the last rewards of a cell, which the ledger has, is news."""
@@ -181,11 +213,12 @@ class GibbsOracle:
         due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * self.tuning.tried < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
-        warm = self._warm(playing, ledger) if self.guard.share and rng.random() < self.guard.share else None
-        guards = playing.warm.one(warm, ledger, rng) if warm else None
+        guards = self.guardian.recall(ledger, rng) if self._guarded and rng.random() < self.guard.share else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
             return guards or playing.recall(ledger, rng)
+        self._score()
+        self._together = due.share
         units, self.worth = self.likelihood.units(ledger), self.likelihood.worth(ledger)
         for sampler in self.samplers:
             self._prepare(sampler, ledger, units, rng)
@@ -220,8 +253,8 @@ class GibbsOracle:
                     for _ in range(few)
                 )
                 chance *= 1.0 - 1.0 / self.tuning.tried
-            if warm := oracle._warm(sampler, ledger):
-                guards, share = sampler.warm.models(warm, ledger), oracle.guard.share
+            if oracle._guarded:
+                guards, share = oracle.guardian.recalled(ledger), oracle.guard.share
                 yield from ((chance * share / len(guards), model) for model in guards)
                 chance *= 1.0 - share
             if oracle._knows(sampler, due):
@@ -253,21 +286,23 @@ class GibbsOracle:
             yield one.model(ledger).copy()
 
     def _due(self, ledger: Ledger, playing: Sampler) -> Due:
-        """Return what there is to sweep for, if a sampler decides; draws that are obsolete by now are forgotten."""
+        """Return what there is to sweep for; draws that are obsolete by now are forgotten."""
         received = ledger.received
         lost = ledger.rounds * math.expm1(min(self.log_faded - ledger.log_faded, _FAR))  # rewards, since the last sweep
         much = (
             lost > (self.tuning.obsolete - 1.0) * ledger.rounds
         )  # is as good as news; little by little is nothing to catch up with
         news = max(received - self.seen + self.corrected, lost if much else 0.0)
-        numbers = self.tuning.sharpened_from * max(sampler.numbers for sampler in self.samplers)
         joint = playing.chain is not None and playing.chain.joint
-        settled = self.tuning.settled_together if joint else max(self.tuning.settled, numbers)
-        share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)  # rewards that are worth a sweep
-        if received > self.tuning.obsolete * self.seen or much or news > RECENT * share:
-            for sampler in self.samplers:
+        numbers = [sampler.numbers for sampler in self.samplers]
+        settled = settled_from(numbers, together=joint, augmented=self.likelihood.augmented, tuning=self.tuning)
+        # Rewards that are worth a sweep.
+        share = 1.0 if self._anew else max(self.worth, ledger.rounds / settled)
+        if received > self.tuning.obsolete * self.seen or much or news > RECENT * share or self.corrected > share:
+            self._score()
+            for sampler in (*self.samplers, self.guardian):
                 sampler.forget()
-        steps = math.ceil(max(news, 1.0) / share) if received else 0
+        steps = max(1, math.floor(news / share)) if received else 0
         return Due(steps, share, quiet=received > 0.0 and max(news, lost) < share and share > 1.0, anew=steps > RECENT)
 
     def _tries(self, sampler: Sampler, ledger: Ledger) -> bool:
@@ -302,6 +337,7 @@ class GibbsOracle:
         sampler.looked = ledger.received
         if misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units) > self.tuning.deviating:
             sampler.allow_residual(units)
+            self.guardian.allow_residual(units)
             sampler.forget()
             self._sweep(sampler, ledger, units, rng, self.max_sweeps)
 
@@ -310,25 +346,32 @@ class GibbsOracle:
         if ledger.received > self.seen:
             sampler.climb(ledger, units, rng, min(due.steps, self.max_sweeps), self._weight(sampler, ledger))
 
-    def _warm(self, sampler: Sampler, ledger: Ledger) -> AnyChain | None:
-        """Return the chain of the posterior itself, if the guard may decide by one of its draws."""
-        return sampler.warm_chain(ledger, self._weight(sampler, ledger)) if self.guard.share else None
+    @property
+    def _guarded(self) -> bool:
+        """Whether the guard decides at times, by a draw of the posterior itself."""
+        return self.guard.share > 0.0 and self.guardian.draws > 0
 
     def _watch(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
-        """Let the chain of the posterior itself sweep now and then, and have its draw judge what is played."""
-        weight = self._weight(sampler, ledger)
-        if weight <= 1.0:
+        """Let the posterior itself be drawn now and then, and have its draw judge what is played."""
+        warm = self.guardian
+        if self._weight(sampler, ledger) <= 1.0:
             return
         assert sampler.chain is not None
         # A chain that draws all numbers together sweeps seldom; were the posterior's to do so less often, it would lag.
-        effort = 1.0 if sampler.chain.joint else max(self.tuning.guard_sweeps, self.guard.share / 2.0)
-        sampler.warm_credit += self._per_reward(sampler) * due.steps * effort
-        if sampler.warm_credit >= TOGETHER and (at := sampler.ladder.warm(ledger.rounds, weight)) is not None:
-            sweeps = math.floor(sampler.warm_credit)
-            sampler.warm_credit -= sweeps
-            sampler.sweep_warm(ledger, units, rng, min(sweeps, self.max_sweeps), at)
-            warm = model_of(sampler.ladder.chains[at], ledger)
-            self.guard.look(sampler.model(ledger), warm, ledger, self.likelihood, rng)
+        effort = 1.0 if sampler.chain.joint else self.tuning.guard_sweeps
+        warm.credit += self._per_reward(sampler) * due.steps * effort
+        if warm.credit < TOGETHER:
+            return
+        sweeps, warm.credit = divmod(warm.credit, 1.0)
+        if warm.chain is None:
+            warm.begin(units, rng)
+            sweeps = self.max_sweeps
+            if self.residual or sampler.deviates:
+                warm.allow_residual(units)
+        some = int(min(sweeps, self.max_sweeps))
+        warm.sweep(ledger, units, rng, some, 1.0)
+        warm.climb(ledger, units, rng, some, 1.0)
+        self.guard.look(sampler.model(ledger), warm.model(ledger), ledger, self.likelihood, rng)
 
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
@@ -372,11 +415,10 @@ class GibbsOracle:
         if len(self.samplers) > 1 or not self.seen or sampler.chain is None or sampler.chain.residual is not None:
             yield from (self.advance(ledger, rng) for _ in range(count))
             return
-        warm = self._warm(sampler, ledger)
-        guards = rng.random(count) < self.guard.share if warm else np.zeros(count, dtype=bool)
+        guards = rng.random(count) < self.guard.share if self._guarded else np.zeros(count, dtype=bool)
         cold = self._more(sampler, ledger, rng, count - int(guards.sum()))
         for guarding in guards:
-            yield sampler.warm.one(warm, ledger, rng) if warm and guarding else next(cold)
+            yield self.guardian.recall(ledger, rng) if guarding else next(cold)
 
     def _more(self, sampler: Sampler, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield further draws of a chain that play as cold as ever."""
@@ -411,6 +453,7 @@ class GibbsOracle:
 
     def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
+        self._score()
         follow = [
             next(
                 (one for one in (new, new.later) if one and one.like(shape) == sampler.candidate.like(sampler.shape)),
@@ -419,19 +462,26 @@ class GibbsOracle:
             for sampler, new in zip(self.samplers, candidates, strict=False)
         ]
         if len(candidates) != len(self.samplers) or None in follow:
-            self.seen, self.playing = 0.0, 0
+            self.seen, self.playing, self._unscored = 0.0, 0, []
             self.samplers, self.guard = self._start(shape, candidates), WarmGuard(self.guard.context, self.tuning)
+            self.guardian = self._start_guardian(shape, candidates)
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
             sampler.grow(shape, candidate, rng)
+        self.guardian.grow(shape, guardian(candidates, shape), rng)
 
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
         samplers = {str(k): sampler.state() for k, sampler in enumerate(self.samplers)}
         names = ("seen", "log_faded", "corrected", "playing", "worth")
         numbers = {name: getattr(self, name) for name in names}
-        return numbers | {"samplers": samplers, "guard": self.guard.state()}
+        modes = len(self.samplers[0].shape)
+        unscored = np.array([[*cell, *rest] for cell, *rest in self._unscored], dtype=np.float64)
+        waiting = {"together": self._together, "unscored": unscored.reshape(-1, modes + 3)}
+        return (
+            numbers | waiting | {"samplers": samplers, "guard": self.guard.state(), "guardian": self.guardian.state()}
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
@@ -447,6 +497,16 @@ class GibbsOracle:
             sampler.restore(state["samplers"][str(k)])
         if "guard" in state:  # states did not always have it
             self.guard.restore(state["guard"])
+        if "guardian" in state:
+            self.guardian.restore(state["guardian"])
+        if "unscored" in state:  # nor this
+            shape = self.samplers[0].shape
+            rows = check_array(state["unscored"], "rewards to score by", (len(state["unscored"]), len(shape) + 3))
+            cells = check_cells(rows[:, :-3].astype(np.int64), shape).tolist()
+            rest = rows[:, -3:].tolist()
+            self._unscored = [Unscored(tuple(cell), *one) for cell, one in zip(cells, rest, strict=True)]
+            together = check_array(state["together"], "rewards that are scored at once", ()).item()
+            self._together = check_positive(together, "rewards that are scored at once")
 
 
 class TensorThompsonSampling(ModelSampling):

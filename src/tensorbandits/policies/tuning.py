@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from tensorbandits.base.checks import check_positive
 
-_MOST_GUARD = 14.0  # about 1 over the largest doubt (1 - doubt)^5
-
 
 @dataclass(frozen=True)
 class Tuning:
@@ -25,8 +23,8 @@ class Tuning:
         too, the third (suite ``revenue``).
     sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
         are so many, sharpening what they say only spreads their errors (suite ``exploration``).
-    guard : times ``doubt (1 - doubt)^5``, the share of decisions that the posterior itself makes (suite ``locking``).
-    guard_least : its share however little is doubted: its chain may be where it is by chance (suite ``locking``).
+    guard : the share of decisions, at most, that the posterior itself makes while it doubts the others (suite
+        ``locking``).
     guard_sweeps : the posterior's sweeps over those of the chain that plays (suite ``locking``).
     judged_from : rewards for each number of the first structure, before which structures are not judged (suite
         ``beds``).
@@ -38,9 +36,10 @@ class Tuning:
     main_effects_odds : nats of evidence against main effects alone before any reward (suite ``beds``).
     plenty, plenty_of_clicks : rewards for each number, after which main effects alone become an affine tensor, of
         clicks and counts the second (suite ``beds``).
-    settled : rewards, or ``sharpened_from`` for each number if these are more, after which the chains sweep for each
-        share of them (suite ``rounds``).
-    settled_together : the same of a chain that draws all numbers together (suite ``rounds``).
+    settled, settled_of_clicks, settled_together : rewards, or ``sharpened_from`` for each number if these are more,
+        after which the chains sweep each time when there is one more for each so many; of clicks and counts, whose
+        chains are slower, the second; of chains that draw all numbers together the third, whatever the numbers (suites
+        ``rounds`` and ``locking``).
     obsolete : times as many rewards, or as few, make earlier draws obsolete (suite ``rounds``).
     ladder : the hotter chains step each time when there is this share of the rewards more (suite ``stuck``).
     deviating : standard errors by which observed cells must deviate from a tensor before they may (suite ``beds``).
@@ -48,18 +47,17 @@ class Tuning:
         ``beds``, full-rank-long).
 
     >>> from tensorbandits import TensorThompsonSampling
-    >>> policy = TensorThompsonSampling((3, 4), tuning={"settled": 1000}, seed=0)
+    >>> policy = TensorThompsonSampling((3, 4), tuning={"settled": 2000}, seed=0)
     >>> policy.oracle.tuning.settled, Tuning().settled
-    (1000.0, 4000.0)
+    (2000.0, 1000.0)
     """
 
     temperature: float = 0.5
     temperature_of_clicks: float = 0.1
     temperature_of_rates: float = 0.25
     sharpened_from: float = 4.0
-    guard: float = 3.0
-    guard_least: float = 0.02
-    guard_sweeps: float = 0.1
+    guard: float = 0.1
+    guard_sweeps: float = 0.25
     judged_from: float = 2.0
     any_structure: float = 0.02
     farthest: float = 12.0
@@ -69,7 +67,8 @@ class Tuning:
     main_effects_odds: float = 4.0
     plenty: float = 150.0
     plenty_of_clicks: float = 50.0
-    settled: float = 4000.0
+    settled: float = 1000.0
+    settled_of_clicks: float = 4000.0
     settled_together: float = 500.0
     obsolete: float = 1.1
     ladder: float = 1.0 / 400.0
@@ -92,14 +91,11 @@ class Tuning:
             if name not in known:
                 raise ValueError(f"tuning names {name!r}; the constants are {', '.join(known)}")
         found = replace(cls(), **{name: check_positive(value, name) for name, value in changes.items()})
-        for name in ("guard_least", "any_structure", "forget", "least_sweeps"):
+        for name in ("guard", "any_structure", "forget", "least_sweeps"):
             if getattr(found, name) > 1.0:
                 raise ValueError(f"tuning: {name} is {getattr(found, name)}; it is a share: give a number up to 1")
-        if found.obsolete <= 1.0 or found.guard > _MOST_GUARD:
-            raise ValueError(
-                f"tuning: obsolete is {found.obsolete} and guard is {found.guard}; obsolete must be above 1, and guard "
-                f"at most {_MOST_GUARD}, where the posterior makes all decisions at times"
-            )
+        if found.obsolete <= 1.0:
+            raise ValueError(f"tuning: obsolete is {found.obsolete}; it must be above 1")
         return found
 
 

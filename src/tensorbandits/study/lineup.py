@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.model.rewards import Reward
+from tensorbandits.policies.cost import RATE, Workload
 from tensorbandits.policies.registry import find, records
 from tensorbandits.report.evidence import paired
 from tensorbandits.sim.compare import Comparison, compare
@@ -114,6 +115,16 @@ def play(
 def takes_as_they_are(recipe: PolicyRecipe) -> bool:
     """Whether a policy knows what kind of reward it gets, so that it need not be shifted and scaled."""
     return str(recipe.settings.get("reward", "gaussian")) != "gaussian"
+
+
+def cost_of(recipe: PolicyRecipe, world: World, rewards: int) -> float | None:
+    """Return about how many microseconds of one core a reward costs a policy, where there is a model of that."""
+    settings = recipe.settings
+    if settings.get("paper"):
+        return None
+    said = {name: settings[name] for name in ("rank", "structure", "reward") if settings.get(name) is not None}
+    rate = float(world.mean.mean()) if said.get("reward") in ("bernoulli", "binomial") else RATE
+    return recipe.record.microseconds(Workload(world.shape, rewards, context=world.context, rate=rate, **said))
 
 
 def together(comparison: Comparison, name: str, other: str) -> Comparison:

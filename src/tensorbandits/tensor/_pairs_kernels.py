@@ -74,14 +74,19 @@ def values(
 
 @kernel
 def values_of_lines(
-    lines: Floats, cell: Ints, plan: Ints, slots: Ints, pair: Ints, levels: int, entries: int
+    lines: Floats, cells: Ints, plan: Ints, slots: Ints, pair: Ints, levels: int, entries: int
 ) -> Floats:
-    """Return the values at a cell of tensors whose numbers are ``lines``: effects, codes, cores, offset; shape (m,)."""
-    result = np.empty(len(lines))
-    for t in range(len(lines)):
-        line = lines[t]
-        end = levels + entries
-        result[t] = line[-1] + value_at(cell, plan, slots, pair, line[:levels], line[levels:end], line[end:-1])
+    """Return the values at cells (n, d) of tensors whose numbers are ``lines`` (m, size), shape (n, m).
+
+    A line has effects, codes, cores, offset.
+    """
+    result = np.empty((len(cells), len(lines)))
+    end = levels + entries
+    for c in range(len(cells)):
+        for t in range(len(lines)):
+            line = lines[t]
+            value = value_at(cells[c], plan, slots, pair, line[:levels], line[levels:end], line[end:-1])
+            result[c, t] = line[-1] + value
     return result
 
 

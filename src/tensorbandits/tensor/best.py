@@ -10,6 +10,8 @@ level of a mode makes no difference. Of different cells that happen to have the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,6 +80,21 @@ def best_of_each(cores: Floats, rows: Floats, lines: Ints, dims: Ints, fixed: In
     cells = np.empty((lines.size, sizes.size), np.int64)
     _best_kernels.best_indices(cores, rows, lines, sizes, ranks, fixed, cells)
     return list(map(tuple, cells.tolist()))
+
+
+def search_microseconds(sizes: Sequence[int], ranks: Sequence[int], fixed: Sequence[int]) -> float:
+    """Return about how long the search for the best cell takes, with all cells allowed.
+
+    >>> round(search_microseconds([15, 15, 15], [2, 2, 2], [-1, -1, -1]), 1)
+    1.5
+    """
+    counts, columns, total = _counts(list(sizes), list(ranks), list(fixed)), list(ranks), 0.0
+    for j, n in enumerate(counts if _hulls_pay(list(sizes), columns, list(fixed)) else ()):
+        if fixed[j] < 0 and _pays(counts, columns, j):
+            a, b, c, e = _QHULL[columns[j]]
+            total += a * n**b
+            counts[j] = min(n, round(c * n**e))
+    return total + _microseconds(counts, columns)
 
 
 def _best(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, cell: Ints) -> None:

@@ -14,6 +14,8 @@ from tensorbandits.tensor.allowed import Allowed
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_MOST_CONTEXTS = 4096  # of which best cells are remembered
+
 
 class Packed(ABC):
     """A tensor in the layout of compiled code, which is never listed cell by cell unless it is small."""
@@ -59,12 +61,47 @@ class PackedModel(Packed):
         """Return a model of the same layout with other numbers, of which it keeps views."""
 
     @abstractmethod
-    def at_of_lines(self, lines: Floats, cell: Cell) -> Floats:
-        """Return the values at a cell of models whose numbers are ``lines`` (m, numbers), shape (m,)."""
+    def at_of_lines(self, lines: Floats, cells: Ints) -> Floats:
+        """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, numbers), shape (n, m)."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return the model as plain arrays."""
+
+
+class Remembering(Packed):
+    """A tensor that several decisions are made from, and that nobody changes: it searches once for each context."""
+
+    def __init__(self, base: Packed) -> None:
+        self.base, self.shape = base, base.shape
+        self._bests: dict[bytes, Cell] = {}
+
+    def copy(self) -> Packed:
+        """Return the same: nobody changes it."""
+        return self
+
+    def tensor(self) -> Any:
+        """Return the tensor itself."""
+        return self.base.tensor()
+
+    def widened(self, shape: Cell) -> Packed:
+        """Return the same for modes that gained levels."""
+        return self.base.widened(shape)
+
+    def at(self, cells: Ints, order: Ints | None = None) -> Floats:
+        """Return the values at valid cells (n, d), shape (n,)."""
+        return self.base.at(cells, order)
+
+    def best(self, fixed: Ints, allowed: Allowed | None = None) -> Cell:
+        """Return the allowed cell of largest value, as remembered if all are allowed."""
+        if allowed is not None:
+            return self.base.best(fixed, allowed)
+        known = fixed.tobytes()
+        if (cell := self._bests.get(known)) is None:
+            cell = self.base.best(fixed)
+            if len(self._bests) < _MOST_CONTEXTS:
+                self._bests[known] = cell
+        return cell
 
 
 def mean_rows(factor: Floats, size: int) -> Floats:

@@ -188,13 +188,13 @@ class Pairs(PackedModel):
 
         return np.asarray(values(cells, *self._arrays, self.offset))
 
-    def at_of_lines(self, lines: Floats, cell: Cell) -> Floats:
-        """Return the values at a cell of tensors whose numbers are ``lines`` (m, size), shape (m,)."""
+    def at_of_lines(self, lines: Floats, cells: Ints) -> Floats:
+        """Return the values at cells (n, d) of tensors whose numbers are ``lines`` (m, size), shape (n, m)."""
         from tensorbandits.tensor._pairs_kernels import values_of_lines
 
-        layout, at = self.layout, np.array(cell, dtype=np.int64)
+        layout = self.layout
         counts = layout.levels, layout.coded
-        return np.asarray(values_of_lines(lines, at, layout.plan, layout.slots, layout.pair, *counts))
+        return np.asarray(values_of_lines(lines, cells, layout.plan, layout.slots, layout.pair, *counts))
 
     @property
     def _arrays(self) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats]:

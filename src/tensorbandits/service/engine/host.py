@@ -133,7 +133,7 @@ class Host:
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
-        return self.core.current().decide(ask, self._rng)
+        return self.core.decide(ask, self._rng)
 
     def refresh(self, *, wait: bool = False) -> bool:
         """Have the policy learn, and decide from new draws from now on."""
