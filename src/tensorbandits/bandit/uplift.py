@@ -320,7 +320,7 @@ def _nothing(over: str | None, level: float, looks: Looks) -> Uplift:
     return Uplift(over, "none", unknown, unknown, unknown, None, looks, level, None, None, 0, 0, None, words)
 
 
-_OTHER = {"holdout": "the holdout", "caller": "the caller's own rule"}
+_OTHER = {"holdout": "the holdout", "caller": "your own rule"}
 
 
 def _said(found: Uplift, kind: str | None, *, lopsided: bool) -> Uplift:
