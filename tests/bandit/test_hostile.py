@@ -325,7 +325,7 @@ def changes():
             one.tell(one.ask().id, 1.0)
 
 def forks():
-    for _ in range(20):
+    for _ in range(TIMES):
         found.append(answer(child(lambda: len([one.ask() for one in bandits]))))
 
 changing = threading.Thread(target=changes)
@@ -372,8 +372,9 @@ def test_a_child_has_all_of_a_change_or_nothing_of_it():
     assert run(FORK + HALF_WAY) in (["open", 0], ["rewarded", 1])
 
 
-def test_threads_may_fork_at_once():
-    assert run(FORK + AT_ONCE) == {"found": 60 * [200], "wrong": []}
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_threads_may_fork_at_once(times):
+    assert run(FORK + f"TIMES = {times}\n" + AT_ONCE) == {"found": 3 * times * [200], "wrong": []}
 
 
 COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda bandit: pickle.loads(pickle.dumps(bandit))}
@@ -495,8 +496,15 @@ def near_ties(rng, shape, count):
 
 
 @pytest.mark.parametrize(("copies", "draws"), [(360, 300), pytest.param(1_200, 1_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("residual", [False, True], ids=["draws recalled", "the last draw recalled"])
-@pytest.mark.parametrize("told", [0, 1], ids=["nothing new", "one reward more"])
+@pytest.mark.parametrize(
+    ("told", "residual"),
+    [
+        pytest.param(0, False, id="nothing new, draws recalled"),
+        pytest.param(0, True, id="nothing new, the last draw recalled", marks=pytest.mark.slow),
+        pytest.param(1, False, id="one reward more, draws recalled", marks=pytest.mark.slow),
+        pytest.param(1, True, id="one reward more, the last draw recalled"),
+    ],
+)
 def test_shares_are_the_probabilities_of_the_next_ask(residual, told, copies, draws):
     """Copies of one state, each with randomness of its own, choose cells as often as was said."""
     shape = (6, 6, 6)

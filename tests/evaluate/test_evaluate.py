@@ -173,12 +173,16 @@ def test_learners_find_the_best_offer_along_the_log():
     assert found.of("ucb", "replay").value > found.of("logged").value
 
 
+@pytest.mark.parametrize(("logs", "held"), [(2, 1), pytest.param(5, 2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("world", ["low rank", "no structure"])
-def test_intervals_hold_the_truth_and_the_model_is_no_harm(world):
-    """The quick version of the benchmark: of 5 logs, a 90 % interval misses 4 or more once in 2,000 times."""
-    results = [evaluation.measure({"world": world, "rows": 300, "seed": seed}) for seed in range(5)]
+def test_intervals_hold_the_truth_and_the_model_is_no_harm(world, logs, held):
+    """The quick version of the benchmark: of 5 logs, a 90 % interval misses 4 or more once in 2,000 times.
+
+    Of 2 it misses both once in 100 times; the logs are the same each time.
+    """
+    results = [evaluation.measure({"world": world, "rows": 300, "seed": seed}) for seed in range(logs)]
     for method in ("IPS", "SNIPS", "DR", "difference"):
-        assert sum(result[method]["held"] for result in results) > 1, method
+        assert sum(result[method]["held"] for result in results) >= held, method
     widths = {method: np.mean([result[method]["half"] ** 2 for result in results]) for method in ("IPS", "DR")}
     assert widths["DR"] < (1.0 if world == "low rank" else 1.2) * widths["IPS"]
 

@@ -99,25 +99,28 @@ STRUCTURES = {"tucker": 0.6, "affine": 1.0, "additive": 1.0, "pairs": 1.0}  # wi
 
 
 def every_case():
-    """Every likelihood with every structure, with deviations and without; each second of these is slow.
+    """Every likelihood with every structure, with deviations and without, from so many chains each.
 
-    Those that are not have every likelihood with every structure, and both of them with deviations and without.
+    Half of them are in every run, from fewer chains: every likelihood with every structure, and both of them with
+    deviations and without.
     """
     for (i, name), (j, structure), residual in product(enumerate(LIKELIHOODS), enumerate(STRUCTURES), (False, True)):
-        marks = pytest.mark.slow if (i + j + residual) % 2 else ()
         label = f"{name}-{structure}-{'deviating' if residual else ''}"
-        yield pytest.param(name, structure, STRUCTURES[structure], residual, marks=marks, id=label)
+        given = (name, structure, STRUCTURES[structure], residual)
+        yield pytest.param(*given, 250, marks=pytest.mark.slow, id=label)
+        if (i + j + residual) % 2 == 0:
+            yield pytest.param(*given, 80, id=f"{label}-short")
 
 
-@pytest.mark.parametrize(("name", "structure", "decay", "residual"), list(every_case()))
-def test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(name, structure, decay, residual, monkeypatch):
+@pytest.mark.parametrize(("name", "structure", "decay", "residual", "chains"), list(every_case()))
+def test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(name, structure, decay, residual, chains, monkeypatch):
     monkeypatch.setattr(residuals, "_SMALL", 0.7)  # so that deviations matter
     likelihood, units = LIKELIHOODS[name]
     rng = np.random.default_rng(5)
     prior, ends = [], []
-    for _ in range(2000):
+    for _ in range(8 * chains):
         prior.append(statistics(from_prior(likelihood, structure, units, rng, decay, residual), units))
-    for _ in range(250):
+    for _ in range(chains):
         chain = from_prior(likelihood, structure, units, rng, decay, residual)
         for _ in range(15):
             ledger = Ledger(chain.model.shape)
@@ -145,6 +148,7 @@ def test_a_cell_that_deviates_is_known_as_well_as_its_rewards_say():
     np.testing.assert_allclose(np.mean(draws[100:], axis=0), ledger.means, atol=0.03)
 
 
+@pytest.mark.parametrize("chains", [150, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("shape", "rank", "decay", "structure"),
     [
@@ -155,7 +159,7 @@ def test_a_cell_that_deviates_is_known_as_well_as_its_rewards_say():
         ((3, 2, 2), (1, 1, 1), 1.0, "additive"),
     ],
 )
-def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, decay, structure):
+def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, decay, structure, chains):
     """The same with more columns, more sweeps and more draws, for the likelihood that is swept most."""
     rng, (likelihood, units) = np.random.default_rng(5), LIKELIHOODS["gaussian"]
     cells = np.stack([rng.integers(p, size=6) for p in shape], axis=1)
@@ -171,8 +175,8 @@ def test_long_chains_of_larger_tensors_leave_the_prior_as_it_is(shape, rank, dec
         offset = model.offset + (model.affine and model.core[0])
         return [*scales, offset, np.tanh(at).mean(), np.tanh(at[0]), *sizes]
 
-    prior, ends = [told(start()) for _ in range(6000)], []
-    for _ in range(600):
+    prior, ends = [told(start()) for _ in range(10 * chains)], []
+    for _ in range(chains):
         chain = start()
         for _ in range(40):
             ledger = Ledger(shape)

@@ -53,7 +53,7 @@ CASES = [
     # It keeps to the arms that are still active, and shrinks estimates towards 0.
     Case("elimination", centred=False, maximises=False, patient=False, unanswered=50_000),
     # It learns from its few uniform rounds only.
-    Case("epoch-greedy", rounds=3000, share=0.5),
+    Case("epoch-greedy", rounds=3000, share=0.5, unanswered=50_000),
     Case("ucb", scale_free=False, unanswered=50_000),
     # With c_0 = 0.5 it would explore 3 of 12 cells, and lock onto the best of those on a bad day.
     Case("estr", centred=False, patient=False, share=0.5, unanswered=50_000, c_0=3.0),
@@ -83,11 +83,15 @@ def test_every_policy_of_the_registry_is_here():
     assert {record.name for record in registry.records()} <= {case.name for case in CASES}
 
 
+# Those that take a second with tensors of pairs, and guard the same there as elsewhere.
+LONG_PAIRS = [*LONG, changes.check_growth, restrictions.check_only_allowed_cells_are_chosen]
+
+
 def every_check():
     """Every check of every case; those of revenue, and most of damage, are slow: they have tests of their own."""
     for check, case in product(testing.checks, CASES):
-        slow = case.name in ("revenue", "revenue-signed") or (case.name == "thompson-pairs" and check in LONG)
-        slow = slow or (check in checks_of(damage) and case.name not in ("thompson", "epoch-greedy", "ucb"))
+        slow = case.name in ("revenue", "revenue-signed") or (case.name == "thompson-pairs" and check in LONG_PAIRS)
+        slow = slow or (check in checks_of(damage) and case.name not in ("thompson", "ucb"))
         marks = pytest.mark.slow if slow else pytest.mark.medium if check in LONG else ()
         yield pytest.param(check, case, marks=marks, id=f"{check.__name__.removeprefix('check_')}-{case.name}")
 
@@ -98,6 +102,11 @@ def test_it_conforms(check, case):
         check(case)
     except testing.Skipped as reason:
         pytest.skip(str(reason))
+
+
+@pytest.mark.slow
+def test_many_more_unanswered_asks_of_epoch_greedy_are_bounded():
+    threads.check_unanswered_asks_are_bounded(Case("epoch-greedy"))
 
 
 def test_elimination_that_keeps_all_arms_has_the_largest_estimate_of_all():

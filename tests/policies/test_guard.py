@@ -12,7 +12,7 @@ import tensorbandits as tb
 from tensorbandits.model.likelihood import Gaussian
 from tensorbandits.model.sweep import Model
 from tensorbandits.policies.guard import WarmGuard
-from tests.policies.test_law import _UNLIKELY, p_value, played, thompson
+from tests.policies.test_law import _UNLIKELY, half_slow, p_value, played, thompson
 
 KNOWN, DOUBTED = (0, 0), (0, 1)  # cells of :func:`locked`
 
@@ -93,10 +93,7 @@ def test_as_much_is_tried_as_is_doubted_up_to_a_tenth(cold, share):
     assert guard.share == pytest.approx(share)
 
 
-@pytest.mark.parametrize("rewards", [300, 6000])
-@pytest.mark.parametrize("clicks", [False, True], ids=["normal", "clicks"])
-@pytest.mark.parametrize("rank", ["auto", 2])
-@pytest.mark.parametrize("residual", [True, False])
+@half_slow(rank=["auto", 2], clicks=[False, True], rewards=[300, 6000], residual=[True, False])
 def test_the_law_has_the_decisions_of_the_guard(rank, clicks, rewards, residual):
     policy = thompson((3, 4, 3), rewards, clicks=clicks, rank=rank, residual=residual, exploration=0.1)
     policy.oracle.guard.share = 0.6

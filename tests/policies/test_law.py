@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,18 @@ def p_value(said: dict[Any, float], seen: Counter, draws: float) -> float:
     return float(stats.chi2.sf(statistic, max(len(pairs) - 1, 1)))
 
 
-@pytest.mark.parametrize("context", [(), (0,)], ids=["free", "context"])
-@pytest.mark.parametrize("rewards", [200, 6000])
-@pytest.mark.parametrize("clicks", [False, True], ids=["normal", "clicks"])
-@pytest.mark.parametrize("rank", ["auto", 2])
+def half_slow(**values: list[Any]) -> Any:
+    """Parametrise by all combinations; half of them, with every three of the values, are in ``make test``."""
+    return pytest.mark.parametrize(
+        list(values),
+        [
+            pytest.param(*(value for _, value in one), marks=pytest.mark.slow if sum(i for i, _ in one) % 2 else ())
+            for one in product(*(enumerate(some) for some in values.values()))
+        ],
+    )
+
+
+@half_slow(rank=["auto", 2], clicks=[False, True], rewards=[200, 6000], context=[(), (0,)])
 def test_the_law_of_thompson_sampling_is_what_copies_play(rank, clicks, rewards, context):
     policy = thompson((3, 4, 3), rewards, clicks=clicks, rank=rank, context=context)
     policy.forbid({1: 0, 2: 1})

@@ -167,9 +167,9 @@ def test_shares_are_those_of_what_copies_would_play():
     policy.ask((0,))
     shares = policy.shares((2,))
     assert sum(shares.values()) == pytest.approx(1.0)
-    played = {}
+    played, state = {}, policy.state_dict()
     for seed in range(400):
-        copy = tb.Policy.from_state_dict(policy.state_dict())
+        copy = tb.Policy.from_state_dict(state)
         copy.reseed(seed)
         cell = copy.ask((2,))
         played[cell] = played.get(cell, 0.0) + 1 / 400

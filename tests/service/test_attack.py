@@ -13,13 +13,20 @@ from benchmarks.service.attack_tenants import tenants
 SECONDS = 8  # of commands and faults; starting, checking and a restart take as long again
 
 
-def attacked(store, seed):
-    found = attack.report([attack.attack(attack.Settings(store, SECONDS, seed, clients=1, patience=4))])
+def attacked(store, seed, seconds=SECONDS, **settings):
+    given = attack.Settings(store, seconds, seed, clients=1, patience=4, **settings)
+    found = attack.report([attack.attack(given)])
     assert found["violations"] == {}, json.dumps(found["violations"], indent=1)[:6000]
     assert sum(counts.get("acknowledged", 0) for counts in found["commands"].values()) > 50
     assert found["faults"]
 
 
+def test_a_short_attack_on_sqlite_breaks_no_promise():
+    """With two of the tenants, and no damaged copy, which is a server more."""
+    attacked("sqlite", 1, seconds=3, copies=0, kinds=("polite", "hasty"))
+
+
+@pytest.mark.slow
 def test_an_attack_on_sqlite_breaks_no_promise():
     attacked("sqlite", seed=1)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.service.processes import PATIENCE, Server, all_events, command, post, servers, talk
+from tests.service.processes import PATIENCE, Server, all_events, command, post, talk
 from tests.service.served import Service, until
 
 ONE_MODE = {"modes": {"offer": ["a", "b"]}, "context": ()}
@@ -233,13 +233,13 @@ def test_a_propensity_next_to_nothing_fails_nobody_else(own):
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def pair(request, tmp_path_factory):
-    """Two servers in processes of their own, over one store."""
+    """Two servers over one store: one of this process, and one in a process of its own."""
     if request.param == "sqlite":
         place = tmp_path_factory.mktemp("pair") / "own.db"
     else:
         place = request.getfixturevalue("postgres").create(f"pair_{uuid.uuid4().hex}")
-    with servers(Server(place), Server(place)) as two:
-        yield two
+    with Service(place) as here, Server(place) as there:
+        yield here, there
 
 
 def both(pair, name, **settings):
@@ -552,6 +552,7 @@ def test_a_keyed_tell_that_changed_nothing_is_remembered(own, restarted):
 # A window ends by the store's clock.
 
 
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 def test_a_server_whose_clock_is_ahead_times_out_nobody_elses_decisions(place):
     with Server(place, ahead=7_200) as ahead:
         with Service(place) as service:

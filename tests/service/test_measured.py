@@ -32,11 +32,12 @@ def test_load_compares_decisions_with_a_route_that_does_nothing(tmp_path):
             assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
-def test_a_soak_plays_all_rounds_and_a_killed_server_knows_them_again(tmp_path):
+@pytest.mark.parametrize("rounds", [100, pytest.param(500, marks=pytest.mark.slow)])
+def test_a_soak_plays_all_rounds_and_a_killed_server_knows_them_again(rounds, tmp_path):
     options = Options(quick=True)
     settings = soak.plan(options)[0]
-    result = soak.measure(settings | {"rounds": 500, "points": 4})
-    assert result["counts"] == {"decisions": 500, "rewards": 500, "waiting": 0, "seq": 1001}
+    result = soak.measure(settings | {"rounds": rounds, "points": 4})
+    assert result["counts"] == {"decisions": rounds, "rewards": rounds, "waiting": 0, "seq": 2 * rounds + 1}
     assert result["same"]
     parts, _ = soak.section(kept(soak, tmp_path, settings, result), options)
     assert "memory, MB" in words(parts)

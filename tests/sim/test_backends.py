@@ -1,6 +1,7 @@
 """The same comparison on one process, on two, and on real Dask and Ray clusters gives the same files, byte for byte."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -27,8 +28,8 @@ POLICIES = {
     "epoch-greedy": tb.PolicyRecipe("epoch-greedy", {"paper": True, "rank": 2}),
 }
 ENVIRONMENTS = {"cube": tb.PaperWorld(p=4), "matrix": tb.PaperWorld(p=6, signal=0.8, order=2)}
-# Each process of a test run that meets Ray starts one, whose workers take seconds for every test: one test of it is in
-# every run. What Dask, or processes here, guard in the same code is left to ``make test-all``.
+# A cluster of Ray and its workers take ten seconds to start: ``make test`` has threads in their place, which are given
+# the jobs in the same way. What Dask guards in the same code is left to ``make test-all``.
 RAY_LATER = pytest.param("ray", marks=pytest.mark.slow)
 
 
@@ -63,6 +64,32 @@ def ray_cluster():
     context = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield context
     ray.shutdown()
+
+
+@pytest.fixture
+def threads_for_ray(monkeypatch):
+    """Two threads of this process in the place of Ray's workers, and of its back end for joblib."""
+    import joblib.pool
+    from joblib._parallel_backends import ThreadingBackend
+    from ray.util.joblib import ray_backend
+
+    class Threads(ThreadingBackend):
+        supports_return_generator = False  # as Ray's says of itself
+
+        def __init__(self, ray_remote_args):
+            super().__init__()
+            assert ray_remote_args == {"num_cpus": 1}
+
+        def configure(self, *given, **more):
+            joblib.pool.PicklingPool.__bases__ = (ray_backend.Pool,)  # as Ray's does
+            return super().configure(*given, **more)
+
+    before = joblib.pool.PicklingPool.__bases__
+    monkeypatch.setattr(ray_backend, "RayBackend", Threads)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    yield
+    assert joblib.pool.PicklingPool.__bases__ == before
 
 
 def test_two_processes_write_the_same_files(reference, tmp_path):
@@ -147,12 +174,12 @@ def jobs(make, count=4):
 def where(backend, request):
     if backend == "dask":
         return Where(backend="dask", address=request.getfixturevalue("dask_cluster").scheduler_address)
-    if backend == "ray":
-        request.getfixturevalue("ray_cluster")
-    return Where(2, backend)
+    if backend != "local":
+        request.getfixturevalue("ray_cluster" if backend == "ray" else "threads_for_ray")
+    return Where(2, "local" if backend == "local" else "ray")
 
 
-@pytest.mark.parametrize("backend", ["local", "dask", "ray"])
+@pytest.mark.parametrize("backend", ["local", "dask", "threads for ray", RAY_LATER])
 def test_each_result_comes_as_it_is_ready(backend, request, tmp_path):
     """The first job waits for a file that is written when another job's result has come."""
     file, order = tmp_path / "one came", []
@@ -163,7 +190,29 @@ def test_each_result_comes_as_it_is_ready(backend, request, tmp_path):
     assert sorted(order) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("backend", ["dask", RAY_LATER])
+class Listening:
+    """Worlds that write down which signals do not reach the process that makes them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, seed):
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        (self.folder / str(seed)).write_text(f"{os.getppid()} {sorted(blocked)}")
+        return tb.TensorEnvironment(np.eye(2), seed=seed)
+
+
+def test_workers_hear_no_signal_that_ends_a_program(tmp_path):
+    """Blocked before they start, as a signal may come while they do; this process hears them again."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert not before & {signal.SIGINT, signal.SIGTERM}
+    assert len(list(backends.run_jobs(jobs(Listening(tmp_path)), Where(2)))) == 4
+    said = {path.read_text() for path in tmp_path.iterdir()}
+    assert said == {f"{os.getpid()} {sorted(before | {signal.SIGINT, signal.SIGTERM})}"}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+@pytest.mark.parametrize("backend", ["dask", "threads for ray", RAY_LATER])
 def test_an_error_on_a_cluster_names_the_job(backend, request):
     wrong = Job("world", "wrong", 0, tb.PaperWorld(p=3), lambda seed: tb.VectorizedUCB((2, 2)), 5)
     with pytest.raises(ValueError, match="same shape") as caught:

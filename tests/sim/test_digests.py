@@ -35,20 +35,23 @@ def described():
     return [digest(value) for value in values] + [source_digest()]
 
 
-def test_digests_are_the_same_in_another_process():
+HASH_SEEDS = pytest.mark.parametrize("seed", ["1", pytest.param("2", marks=pytest.mark.slow)])
+
+
+@HASH_SEEDS
+def test_digests_are_the_same_in_another_process(seed):
     root = Path(__file__).resolve().parents[2]
     code = "from tests.sim.test_digests import described; print(described())"
-    for seed in ("1", "2"):
-        path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-        )
-        assert done.returncode == 0, done.stderr
-        assert re.findall(r"[0-9a-f]{32}", done.stdout) == described()
+    path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"[0-9a-f]{32}", done.stdout) == described()
 
 
 def test_digests_tell_values_apart():
@@ -250,19 +253,27 @@ def test_code_that_changed_after_it_was_imported_is_taken_for_neither_text(tmp_p
     assert digest(again) not in (before, between)
 
 
-def test_code_without_a_file_is_refused_with_the_remedy(tmp_path):
-    code = f"""
+def script_of_a_class(folder):
+    return f"""
 import tensorbandits as tb
 
 class Mine(tb.VectorizedUCB):
     pass
 
 world = lambda seed: tb.TensorEnvironment(tb.paper_tensor(3, seed=seed), seed=seed)
-tb.compare({{"mine": lambda seed: Mine((3, 3, 3), seed=seed)}}, world, horizon=9, folder={str(tmp_path)!r})
+tb.compare({{"mine": lambda seed: Mine((3, 3, 3), seed=seed)}}, world, horizon=9, folder={str(folder)!r})
 """
+
+
+def test_code_without_a_file_is_refused_with_the_remedy(tmp_path):
+    code = script_of_a_class(tmp_path)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "put it into a module" in done.stderr
-    (tmp_path / "script.py").write_text(code)
+
+
+@pytest.mark.slow  # a policy of a script plays in the tests of comparisons too
+def test_the_same_code_in_a_file_is_taken(tmp_path):
+    (tmp_path / "script.py").write_text(script_of_a_class(tmp_path))
     done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -276,13 +287,11 @@ def test_mutable_things_that_are_no_constants_do_not_count(tmp_path, monkeypatch
     assert digest(kind) == before
 
 
-def test_what_code_reads_is_the_same_in_another_process(tmp_path, monkeypatch):
+@HASH_SEEDS
+def test_what_code_reads_is_the_same_in_another_process(seed, tmp_path, monkeypatch):
     kind = made(tmp_path, monkeypatch, "a helper that calls others", 3, "elsewhere")
     code = "from elsewhere_policy import Mine; from tensorbandits.sim.digests import digest; print(digest(Mine))"
-    for seed in ("1", "2"):
-        path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
-        )
-        assert done.stdout.strip() == digest(kind), done.stderr
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout.strip() == digest(kind), done.stderr

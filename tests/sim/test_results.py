@@ -259,7 +259,33 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
         tb.Comparison.read(tmp_path)
 
 
+SHARED = """
+import sys
+import tensorbandits as tb
+def play(**more):
+    tb.compare({"thompson": tb.PolicyRecipe("thompson")}, tb.PaperWorld(p=3), horizon=300, replications=6, **more)
+play()
+print("ready", flush=True)
+play(folder=sys.argv[1])
+"""
+
+
 def test_two_processes_in_one_folder_do_no_harm(tmp_path):
+    """This one, and another that has loaded all it needs when both begin."""
+    command = [sys.executable, "-c", SHARED, str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    recipes = {"thompson": tb.PolicyRecipe("thompson")}
+    tb.compare(recipes, tb.PaperWorld(p=3), horizon=300, replications=6)
+    with subprocess.Popen(command, **pipes) as other:
+        assert other.stdout.readline() == "ready\n"
+        tb.compare(recipes, tb.PaperWorld(p=3), horizon=300, replications=6, folder=tmp_path)
+        assert other.communicate(timeout=120)[1] == ""
+    assert other.returncode == 0
+    assert len(tb.Comparison.read(tmp_path).runs) == 6
+
+
+@pytest.mark.slow
+def test_two_processes_that_start_in_one_folder_do_no_harm(tmp_path):
     code = (
         "import tensorbandits as tb\n"
         f"tb.compare({{'thompson': tb.PolicyRecipe('thompson')}}, tb.PaperWorld(p=3), horizon=300, replications=6, "

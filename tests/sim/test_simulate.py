@@ -149,7 +149,8 @@ def test_stopped_half_way_it_goes_on_with_the_same_numbers(how, whole, tmp_path)
     assert [run.final for run in tb.Comparison.read(tmp_path).runs] == whole
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow  # what workers hear is in every run, in the tests of back ends
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_workers_do_not_hear_the_signals_of_a_terminal_even_as_they_start(how, tmp_path):
     """A worker that is still importing would answer with a traceback."""
     process = start("--policy", "ucb", "--environment", "paper:p=2", "--rounds", 9, "--jobs", 2, "--out", tmp_path)
@@ -237,7 +238,12 @@ class Mine(tb.VectorizedUCB):
 
 
 @pytest.mark.parametrize(
-    "where", [pytest.param(["--jobs", "2"], marks=pytest.mark.slow), ["--backend", "dask", "--jobs", "2"]]
+    "where",
+    [
+        ["--backend", "dask", "--jobs", "1"],
+        pytest.param(["--backend", "dask", "--jobs", "2"], marks=pytest.mark.slow),
+        pytest.param(["--jobs", "2"], marks=pytest.mark.slow),
+    ],
 )
 def test_a_policy_of_the_current_folder_plays_too(where, tmp_path):
     """Started as an installed program is: by a script of another folder, so that the current one is not on its path."""

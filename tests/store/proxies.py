@@ -78,9 +78,9 @@ class Proxy:
                     count = self._may_pass(len(data), counted)
                     if self._ended:
                         return
-                    target.sendall(data[:count])
                     if counted:
-                        self.sent += data[:count]
+                        self.sent += data[:count]  # before the server has it, whose answer may be there at once
+                    target.sendall(data[:count])
                     data = data[count:]
             target.shutdown(socket.SHUT_WR)
 

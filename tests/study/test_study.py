@@ -220,8 +220,9 @@ def test_policies_of_ones_own_play_beside_the_baseline(tmp_path):
     assert "Thompson" not in words
 
 
-def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path):
-    """By the program itself, in a folder that is on no path, with processes of its own."""
+@pytest.mark.parametrize("processes", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_policy_beside_the_log_is_found_from_the_command_line(processes, folder, tmp_path):
+    """By the program itself, in a folder that is on no path; with processes of its own as ``simulate`` does."""
     (tmp_path / "mine.py").write_text("import tensorbandits\n\n\nclass Mine(tensorbandits.VectorizedUCB):\n    pass\n")
     options = [
         "--modes",
@@ -233,7 +234,7 @@ def test_a_policy_beside_the_log_is_found_from_the_command_line(folder, tmp_path
         "--rounds",
         "20",
         "--jobs",
-        "2",
+        processes,
     ]
     command = [sys.executable, "-P", "-m", "tensorbandits", "study", str(folder / "log.csv"), *options]
     result = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -397,16 +398,16 @@ def test_the_lines_start_what_was_studied(tmp_path):
     assert log.ledger.standardised(world.centre, world.scale).variance == pytest.approx(1.0, abs=0.7)
 
 
-def test_a_study_judges_for_as_many_rewards_as_it_is_told(folder, tmp_path):
+@pytest.mark.parametrize("rewards", [400, pytest.param(10**6, marks=pytest.mark.slow)])  # which is more than it has
+def test_a_study_judges_for_as_many_rewards_as_it_is_told(rewards, folder, tmp_path):
     log = read_log(folder / "log.csv", ["segment", "offer", "channel"], "clicks", trials="impressions")
     said = []
-    for rewards in (400, 10**6):
-        study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, rewards=rewards, say=said.append)
-        words, found = said[-1].splitlines(), profile(log, rewards=rewards)
-        assert words[0] == found.verdict.replace("**", "")
-    assert "\nStructure after 400 rewards: " in said[0]
+    study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, rewards=rewards, say=said.append)
+    words, found = said[-1].splitlines(), profile(log, rewards=rewards)
+    assert words[0] == found.verdict.replace("**", "")
     most = int(log.ledger.rounds * 3 // 4)
-    assert f"\nStructure after {most:,} rewards, the most that this log can tell of: " in said[1]
+    judged = f"{rewards:,} rewards" if rewards < most else f"{most:,} rewards, the most that this log can tell of"
+    assert f"\nStructure after {judged}: " in said[0]
     options = ["--modes", "segment,offer", "--reward", "clicks", "--rewards"]
     assert "--rewards is 0; give 1 or more" in invoke(folder / "log.csv", *options, 0).stderr
     with pytest.raises(ValueError, match="rewards is 0"):
