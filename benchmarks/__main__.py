@@ -33,6 +33,7 @@ from benchmarks.library import (
     rounds,
     scale,
     studies,
+    trust,
 )
 from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
@@ -68,6 +69,7 @@ SUITES: dict[str, ModuleType] = {
         application,
         change,
         studies,
+        trust,
         durability,
         load,
         soak,
@@ -93,6 +95,7 @@ WHEN_NAMED = (
     feedback,
     application,
     change,
+    trust,
     durability,
     load,
     soak,
@@ -157,8 +160,8 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, application and change run only when named, the first two and sensitivity for hours; so
-    do durability, load, soak, replicas and waits, which measure the service.
+    ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
+    hours; so do durability, load, soak, replicas and waits, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

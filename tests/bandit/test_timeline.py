@@ -17,8 +17,8 @@ SHAPE = (3, 2)
 def plain(decisions, length, count):
     """Totals (blocks, sides, 4) and levels of both modes, from a list of (mark, cell, held, reward or None)."""
     blocks = -(-count // length)
-    totals = np.zeros((blocks, 2, 4))
-    levels = [np.zeros((blocks, 2, 3, size)) for size in SHAPE]
+    totals = np.zeros((blocks, 3, 4))
+    levels = [np.zeros((blocks, 3, 3, size)) for size in SHAPE]
     for mark, cell, held, reward in decisions:
         numbers = np.array([1.0, 0.0, 0.0, 0.0] if reward is None else [1.0, 1.0, reward, reward**2])
         totals[mark // length, int(held)] += numbers
@@ -42,11 +42,11 @@ def test_blocks_hold_what_a_list_of_all_decisions_says(count):
     rng = np.random.default_rng(count)
     timeline, decisions = Timeline(2), []
     for at in range(count):
-        cell, held = tuple(int(rng.integers(size)) for size in SHAPE), bool(rng.random() < 0.3)
-        decisions.append([timeline.enter(cell, time=10.0 * at, held=held), cell, held, None])
+        cell, side = tuple(int(rng.integers(size)) for size in SHAPE), int(rng.integers(3))
+        decisions.append([timeline.enter(cell, time=10.0 * at, side=side), cell, side, None])
         late = decisions[int(rng.integers(len(decisions)))]  # a reward comes late, or corrects another
         new = float(rng.integers(4))
-        timeline.reward(late[0], late[1], late[3], new, held=late[2])
+        timeline.reward(late[0], late[1], late[3], new, side=late[2])
         late[3] = new
     assert_same(timeline, decisions)
     assert len(timeline) <= 100
@@ -56,7 +56,7 @@ def test_blocks_hold_what_a_list_of_all_decisions_says(count):
     again = Timeline(2).restore(timeline.state(), SHAPE)
     assert_same(again, decisions)
     assert (again.length, again.count, again.last) == (timeline.length, timeline.count, timeline.last)
-    again.enter((2, 1), time=1e5, held=False)
+    again.enter((2, 1), time=1e5, side=0)
     assert again.count == count + 1
 
 
@@ -71,14 +71,14 @@ def do(one, command, time=0.0):
         one.apply(event)
 
 
-def open_(one, number, cell, *, active=True, held=False, time=0.0):
-    do(one, commands.Decide(commands.Drawn(cell, 0.5, "holdout" if held else "policy"), number, active), time)
+def open_(one, number, cell, *, active=True, side=0, time=0.0):
+    do(one, commands.Decide(commands.Drawn(cell, 0.5, "holdout" if side else "policy"), number, active), time)
 
 
 def test_a_state_counts_what_was_shown_and_each_reward_once():
     one = state(window=Span.of("10 s", "window"), default=0.0, adds=True)
     open_(one, "shown", (0, 0))
-    open_(one, "held", (1, 1), held=True)
+    open_(one, "held", (1, 1), side=1)
     open_(one, "kept", (2, 0), active=False)
     open_(one, "cancelled", (2, 1))
     for _ in range(2):  # again is no matter

@@ -75,15 +75,19 @@ def test_estimates_are_right_and_it_is_switched_on(bandit):
         until(lambda: not bandit.core.learner.stale)
     seen = bandit.core.state.apprentice
     assert seen.count == 1200
-    assert seen.earned.mean == pytest.approx(np.mean(earned))
-    # Three half-widths of intervals of 95 % are almost six standard errors.
-    assert abs(seen.would.mean - np.mean(would)) < 3 * seen.would.within
-    assert abs(seen.difference.mean - (np.mean(would) - np.mean(earned))) < 3 * seen.difference.within
+    judged = seen.judged("bernoulli")
+    assert (judged.support, seen.earned) == (1.0, pytest.approx(np.mean(earned)))
+    gap = np.mean(would) - np.mean(earned)
+    assert judged.bandit.low < np.mean(would) < judged.bandit.high
+    assert judged.difference.low < gap < judged.difference.high
+    assert judged.difference.high - judged.difference.low < 0.3
     assert np.mean(would[300:]) > np.mean(earned)  # it has learned from what another played
     shown = view(bandit)
     assert (shown["on"], shown["count"]) == (True, 1200)
-    assert shown["rule"]["mean"] == pytest.approx(seen.earned.mean)
-    assert shown["bandit"]["low"] < seen.would.mean < shown["bandit"]["high"]
+    assert shown["rule"]["mean"] == pytest.approx(seen.earned)
+    assert shown["bandit"]["mean"] == pytest.approx(judged.bandit.mean)
+    assert (shown["verdict"], shown["support"], shown["intervals"]) == ("better", 1.0, "anytime")
+    assert shown["model"]["low"] < shown["model"]["mean"] < shown["model"]["high"]
 
     detail = bandit.patch(apprentice=False)
     assert detail["apprentice"] is False
@@ -108,7 +112,7 @@ def test_rewards_of_an_apprentice_that_change(service):
     bandit.tell(ids[0], 4, amend=True)
     bandit.post("/cancel", {"id": ids[3]})
     seen = bandit.core.state.apprentice
-    assert (seen.count, seen.earned.mean) == (3, 2)
+    assert (seen.count, seen.earned) == (3, 2)
 
 
 def test_holdout_and_floors_keep_their_shares(service):
@@ -151,4 +155,47 @@ def test_rewards_behind_a_decision_that_no_window_ends_any_more_are_counted(serv
     bandit.patch(window=None, default=None)
     assert seen.count == 1
     bandit.tell(first, 0.0)
-    assert (seen.count, seen.earned.mean) == (2, 0.5)
+    assert (seen.count, seen.earned) == (2, 0.5)
+
+
+def test_a_gradual_start_is_an_experiment_from_the_first_day(service):
+    bandit = service.create(reward="bernoulli", apprentice=True, rollout=0.5)
+    assert bandit.detail()["rollout"] == 0.5
+    rng = np.random.default_rng(0)
+    arm = {"offer": "a", "channel": "mail"}
+    request = {"context": {"segment": "new"}, "played": arm, "propensity": 1.0}
+    for _ in range(4):
+        made = bandit.post("/ask-many", {"requests": [request] * 150})["decisions"]
+        rewards = [{"id": one["id"], "reward": int(rng.random() < mean(one["context"], one["arm"]))} for one in made]
+        bandit.post("/tell-many", {"rewards": rewards})
+        assert {one["by"] for one in made} == {"policy", "caller"}
+        assert all((one["by"] == "caller") == ("would" in one) for one in made)
+        assert all(one["arm"] == arm and one["propensity"] == 1.0 for one in made if one["by"] == "caller")
+        until(lambda: not bandit.core.learner.stale)
+    shown = view(bandit)
+    assert (shown["rollout"], shown["uplift"]["over"], shown["uplift"]["verdict"]) == (0.5, "caller", "better")
+    assert shown["uplift"]["ratio"]["fits"]
+    answer = bandit.send("GET", "/view/uplift?intervals=fixed&level=0.9")
+    assert (answer.json()["intervals"], answer.json()["level"]) == ("fixed", 0.9)
+    assert answer.json()["low"] > shown["uplift"]["low"]
+    assert bandit.send("GET", "/view/uplift?over=nobody").status_code == 422
+    detail = bandit.patch(rollout=1.0)
+    assert detail["rollout"] == 1.0
+    assert bandit.ask(played=arm)["by"] == "policy"
+    for wrong in (1.5, -0.1, "half", True):
+        assert bandit.send("PATCH", "", json={"rollout": wrong}).status_code == 422
+    bandit.patch(apprentice=False)
+    assert bandit.detail()["rollout"] is None
+    assert "no apprentice" in bandit.send("PATCH", "", json={"rollout": 0.2}).json()["error"]["message"]
+
+
+def test_decisions_that_the_holdout_could_not_make_are_compared_with_nothing(service):
+    bandit = service.create(reward="bernoulli", holdout=0.5, baseline={"offer": "c", "channel": "mail"})
+    requests = [{"context": {"segment": "new"}, "allowed": {"channel": ["sms"]}}] * 200
+    made = bandit.post("/ask-many", {"requests": requests})["decisions"]
+    assert {one["by"] for one in made} == {"policy"}
+    made += bandit.post("/ask-many", {"requests": [{"context": {"segment": "new"}}] * 100})["decisions"]
+    bandit.post("/tell-many", {"rewards": [{"id": one["id"], "reward": 1} for one in made]})
+    found = bandit.core.uplift(0.0)
+    assert found.ratio.fits
+    assert found.policy.decisions + found.other.decisions == 100

@@ -169,7 +169,7 @@ def test_every_view_is_drawn(served, visit, screen):
 def test_views_say_what_they_show(served, visit):
     page = visit(served.url)
     words = {
-        "reward": ["Mean reward over time", "bandit", "holdout", "Uplift over the holdout"],
+        "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", "Highest", "intervals are"],
         "effects": ["What matters", "offer × channel", "segment (given)"],

@@ -18,15 +18,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 
 from tensorbandits.bandit import commands, figures, warm_start
+from tensorbandits.bandit.apprentice import Judged
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.commands import Ask, Command, Drawn
 from tensorbandits.bandit.core import Core, restored_core
-from tensorbandits.bandit.decision import Decision
+from tensorbandits.bandit.decision import Advice, Decision
 from tensorbandits.bandit.events import BanditEvent, Decided, Imported, Rewarded
+from tensorbandits.bandit.intervals import Looks, check_looks
 from tensorbandits.bandit.making import Part, new_state
+from tensorbandits.bandit.settings import written_setting
+from tensorbandits.bandit.snapshot import refuse_propensity
 from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.base import codec
-from tensorbandits.base.checks import check_count, check_flag, check_seed, is_finite
+from tensorbandits.base.checks import check_count, check_flag, check_probability, check_seed, is_finite
 from tensorbandits.data.log import Missing
 from tensorbandits.policies import saving
 from tensorbandits.policies.base import Policy
@@ -38,20 +43,19 @@ if TYPE_CHECKING:
 
 Learning = Literal["ask", "thread"]
 
-_VERSION = 4  # of a saved bandit
+_VERSION = 5  # of a saved bandit
 _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
     *("window", "default", "adds", "capacity", "remember", "book", "teller"),
 )
 _NEW = ("timeline", "unmarked", "learning")  # which states of before lack
+_NEWER = ("comparison", "rollout", "apprentice", "rewards")  # and these, of before sides were compared
 _OF_LOGS = (
     "seq",
     "chain",
     "moment",
     "decisions",
     "settings",
-    "apprentice",
-    "rewards",
     "changes",
 )  # of bandits that have one
 _SALT = 0xBA4D17
@@ -73,6 +77,9 @@ class Bandit:
         sample.
     holdout : the share of decisions that the baseline makes, to compare with.
     baseline : ``"uniform"``; an arm, as labels; or pairs of labels and shares that add up to 1, as a former policy had.
+    apprentice : whether the bandit runs beside a rule of your own, which each ask is given what it plays.
+    rollout : of an apprentice, the share of decisions that it makes itself; your rule makes the others, drawn at
+        random, so that :meth:`uplift` compares both from the first day. 0 only watches.
     window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
@@ -113,6 +120,8 @@ class Bandit:
         ceilings: Sequence[Part] = (),
         holdout: float = 0.0,
         baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
+        apprentice: bool = False,
+        rollout: float | None = None,
         window: Any = None,
         default: float | None = None,
         adds: bool = False,
@@ -128,12 +137,15 @@ class Bandit:
             raise TypeError(f"clock is {clock!r}; give a function that returns the time in seconds, such as time.time")
         self._clock, self.learning = clock, _check_learning(learning)
         checked = check_seed(seed)
+        if not check_flag(apprentice, "apprentice") and rollout is not None:
+            raise ValueError(f"rollout is {rollout!r}, but this bandit is no apprentice; give apprentice=True too")
         state = new_state(
             *(space, policy),
             floors=floors,
             ceilings=ceilings,
             holdout=holdout,
             baseline=baseline,
+            rollout=(0.0 if rollout is None else rollout) if apprentice else None,
             window=window,
             default=default,
             adds=adds,
@@ -172,16 +184,21 @@ class Bandit:
         allowed: Mapping[str, Sequence[Label]] | None = None,
         activate: bool = True,
         id: str | None = None,
+        played: Mapping[str, Label] | None = None,
+        propensity: float | None = None,
         **labels: Label,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
         ``allowed`` lists labels that may be chosen, by mode. With ``activate=False`` the decision waits for nothing
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
-        that name, or of that of another argument, is given in a mapping.
+        that name, or of that of another argument, is given in a mapping. An apprentice is told which arm your own rule
+        plays, ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
         """
         given, shown = self.space.given(context, **labels), check_flag(activate, "activate")
         chosen = () if allowed is None else commands.chosen(self.space.allowed(allowed))
+        cell = None if played is None else self.space.cell({**self._context(given), **played})
+        refuse_propensity(propensity, alone=played is None)
         now = self._now()
         if self._core.state.fading.due(now):
             self._do(None)
@@ -190,7 +207,7 @@ class Bandit:
         self._learn()
         event = None
         while event is None:  # but for levels and rules that change just now, once
-            drawn = self._core.decide(Ask(given, chosen), self._rng)
+            drawn = self._core.decide(Ask(given, chosen, played=cell, propensity=propensity), self._rng)
             event = self._entered(drawn, id, shown, now)
         return self._named(event)
 
@@ -213,8 +230,16 @@ class Bandit:
         """Return a decision by its labels."""
         named = self.space.labels(event.cell)
         given = {self.space.modes[mode]: named.pop(self.space.modes[mode]) for mode in self.space.context}
-        policy = type(self.policy).__name__
-        return Decision(event.id, named, given, event.propensity, event.by, policy, event.time)
+        said = (event.id, named, given, event.propensity, event.by, type(self.policy).__name__, event.time)
+        if event.would is None:
+            return Decision(*said)
+        would = self.space.labels(event.would.cell)
+        return Advice(*said, would={mode: label for mode, label in would.items() if mode not in given})
+
+    def _context(self, levels: Sequence[int]) -> dict[str, Label]:
+        """The labels of the context modes."""
+        modes = zip(self.space.context, levels, strict=True)
+        return {self.space.modes[mode]: self.space.levels[mode][level] for mode, level in modes}
 
     def activate(self, decision: str | Decision) -> None:
         """Say that a decision was shown: its window begins now."""
@@ -385,6 +410,39 @@ class Bandit:
         self._do(None)
         return self._core.history(mode)
 
+    def uplift(self, *, over: str | None = None, level: float = 0.95, intervals: Looks = "anytime") -> Uplift:
+        """Return how much more the bandit's decisions earn than the holdout's, or than those of your own rule.
+
+        Both are drawn at random, so the difference is what the bandit makes. Its interval is valid however often one
+        looks, or, with ``intervals="fixed"``, at one time that was fixed beforehand. ``over`` is ``"holdout"`` or
+        ``"caller"`` (your rule); by default whichever the bandit is compared with now.
+
+        >>> bandit = Bandit(Space({"offer": ["a", "b"]}), reward="bernoulli", holdout=0.5, seed=0)
+        >>> for _ in range(30):
+        ...     bandit.tell(bandit.ask(), 0)
+        >>> found = bandit.uplift()
+        >>> found.over, found.verdict, found.mean
+        ('holdout', 'open', 0.0)
+        """
+        check_probability(level, "level")
+        check_looks(intervals)
+        self._do(None)
+        return self._core.uplift(self._now(), over=over, level=level, looks=intervals)
+
+    def judge(self, *, level: float = 0.95, intervals: Looks = "anytime") -> Judged:
+        """Return what an apprentice would have earned beside your own rule, as far as what that plays can show it.
+
+        Where the rule never plays what the bandit would, there is no estimate: bounds only. See :meth:`uplift` for
+        what a gradual start measures.
+        """
+        check_probability(level, "level")
+        check_looks(intervals)
+        self._do(None)
+        with self._core.lock:
+            return self._core.state.apprentice.judged(
+                getattr(self.policy, "reward", None), level=level, looks=intervals
+            )
+
     def timeline(self) -> Timeline:
         """Return a copy of what :meth:`history` is made from, by position of the mode and index of the level."""
         self._do(None)
@@ -407,7 +465,15 @@ class Bandit:
         view = figures.View(copy.deepcopy(self.space), self.policy, self.explain, self.timeline)
         return figures.draw(view, kind, path, options)
 
-    # Levels that come and go.
+    # Settings, and levels that come and go.
+
+    def change(self, **settings: Any) -> None:
+        """Change holdout, baseline, floors, ceilings, window, default, apprentice or rollout from now on.
+
+        They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
+        that they began with.
+        """
+        self._do(commands.ChangeSettings({name: written_setting(name, value) for name, value in settings.items()}))
 
     def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
         """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
@@ -467,7 +533,8 @@ class Bandit:
         cls, state: Mapping[str, Any], *, fresh: bool = True, clock: Callable[[], float] = time.time, **code: Any
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
-        new = _NEW if isinstance(state, Mapping) and any(part in state for part in _NEW) else ()
+        known = set(state) if isinstance(state, Mapping) else set()
+        new = [part for parts in (_NEW, _NEWER) if known.intersection(parts) for part in parts]
         if not isinstance(state, Mapping) or (missing := [part for part in (*_STATE, *new) if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")

@@ -50,23 +50,33 @@ class Beliefs:
 
     ``scale`` is that of effects. What is on the scale of rewards is called so. Of revenue, ``rate`` and ``amount`` are
     the same of conversion rates and of amounts, whose "rewards" are rates, or mean amounts; else they are ``None``.
+    ``pseudo`` are rewards that nobody earned, of levels that new ones started like: ``rewards`` counts none of them.
     """
 
     def __init__(
-        self, space: Space, found: Explanation, ledger: Ledger, arms: Arms | None, probability: float, reward: str
+        self,
+        space: Space,
+        found: Explanation,
+        ledger: Ledger,
+        arms: Arms | None,
+        probability: float,
+        reward: str,
+        earned: Floats | None = None,
     ) -> None:
+        counts = ledger.counts if earned is None else earned
         self.modes, self.levels, self.context = space.modes, space.levels, space.context
         self.decided = tuple(mode for mode in range(len(space.modes)) if mode not in space.context)
-        self.probability, self.rewards = probability, ledger.rounds
+        self.probability, self.rewards = probability, float(counts.sum())
+        self.pseudo = max(ledger.rounds - self.rewards, 0.0) if earned is not None else 0.0
         self.rate: Beliefs | None
         self.amount: Beliefs | None
         self.scale = _SCALES.get(reward, "log-odds")
         self.explanation, self._arms = found, arms
-        self._told = [
-            np.bincount(ledger.cells[:, mode], ledger.counts, minlength=len(labels))
-            for mode, labels in enumerate(self.levels)
+        self.told = [
+            np.bincount(ledger.cells[:, mode], counts, minlength=len(labels)) for mode, labels in enumerate(self.levels)
         ]
-        self._counts = None if arms is None else [ledger[cell].rounds for cell in arms.cells.tolist()]
+        told = dict(zip(map(tuple, ledger.cells.tolist()), counts.tolist(), strict=True)) if arms is not None else {}
+        self._counts = None if arms is None else [told.get(tuple(cell), 0.0) for cell in arms.cells.tolist()]
         self.rate = self.amount = None
         if found.rate is not None and found.amount is not None and isinstance(ledger, RevenueLedger):
             self.rate = Beliefs(space, found.rate, ledger.conversions, None, probability, "bernoulli")
@@ -96,7 +106,7 @@ class Beliefs:
                 **_bounded("reward", typical, "reward_"),
                 "own": np.concatenate(own),
                 "borrowed": 1.0 - np.concatenate(own),
-                "rewards": np.concatenate(self._told),
+                "rewards": np.concatenate(self.told),
             }
         )
 
@@ -185,10 +195,13 @@ class Beliefs:
             )
         return self._arms
 
+    def _borrowed(self) -> str:
+        return f" and {self.pseudo:,g} pseudo-rewards of levels that new ones started like" if self.pseudo > 0.5 else ""
+
     def __repr__(self) -> str:
         share = {self.part(modes): self.explanation.shares[modes][0] for modes in self.parts()}
         lines = [
-            f"Beliefs from {self.rewards:,g} rewards, with bounds for {100 * self.probability:.3g} %",
+            f"Beliefs from {self.rewards:,g} rewards{self._borrowed()}, with bounds for {100 * self.probability:.3g} %",
             f"mean over all combinations: {_words(self.mean)} ({self.scale})",
             "variance between combinations: "
             + ", ".join(f"{part} {100 * share[part]:.0f} %" for part in sorted(share, key=lambda part: -share[part])),
@@ -222,7 +235,7 @@ def believed(
     wanted = check_count(count, "arms")
     found = policy.explain(probability)
     arms = None if queries is None else best_arms(policy, queries, wanted, probability)
-    return Beliefs(space, found, policy.ledger, arms, probability, policy.reward)
+    return Beliefs(space, found, policy.ledger, arms, probability, policy.reward, policy.earned_counts())
 
 
 def best_arms(policy: Policy, queries: Sequence[Query], count: int, probability: float) -> Arms:

@@ -15,7 +15,7 @@ import math
 import os
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
@@ -61,7 +61,7 @@ class Record(NamedTuple):
     time: float  # when it was made
     state: str = INACTIVE
     note: Any = None  # of the policy
-    held: bool = False  # whether the holdout, or a caller's own rule, made it
+    side: int = 0  # who made it: the policy, the holdout, or a caller's own rule
     due: float = math.inf  # when its window ends, in seconds or in rounds
     in_rounds: bool = False  # which of the two
     order: int = 0
@@ -69,6 +69,7 @@ class Record(NamedTuple):
     number: int = 0
     era: int = 0
     stamp: int = 0
+    group: int = -1  # in which it is compared; below 0 for none
 
 
 _FIELDS = {name: at for at, name in enumerate(Record._fields)}
@@ -270,7 +271,15 @@ class Book:
     # What changes the book.
 
     def open(
-        self, number: str, cell: Cell, note: Any = None, *, time: float, active: bool = True, held: bool = False
+        self,
+        number: str,
+        cell: Cell,
+        note: Any = None,
+        *,
+        time: float,
+        active: bool = True,
+        side: int = 0,
+        group: int = -1,
     ) -> None:
         """Enter a decision, whose window begins at once if it is ``active``."""
         if len(self._cells) > self.capacity:
@@ -279,9 +288,10 @@ class Book:
         cell = self._cells.setdefault(cell, cell)
         if active:
             order, due, rounds = self._begin(number, time)
-            self._put(number, Record(cell, time, OPEN, note, held, due, rounds, order, stamp=self._stamp))
+            more = {"stamp": self._stamp, "group": group}
+            self._put(number, Record(cell, time, OPEN, note, side, due, rounds, order, **more))
         else:
-            self._put(number, Record(cell, time, INACTIVE, note, held, stamp=self._stamp))
+            self._put(number, Record(cell, time, INACTIVE, note, side, stamp=self._stamp, group=group))
             self.journal.assign(self, "inactive", self.inactive + 1)
             self.journal.append(self._hidden, (self._stamp, number))
 
@@ -399,6 +409,18 @@ class Book:
         first = next((order for order, number in self._shown if self._is_open(order, number)), None)
         return self.rounds if first is None else first - 1
 
+    def compare(self, groups: Sequence[int]) -> None:
+        """Let all decisions be compared in the group of their side, as when they were made nobody said in which."""
+        for number, row in self._records.items():
+            record = Record._make(row)
+            self._records[number] = tuple(record._replace(group=groups[record.side]))
+
+    def give(self, one: int, other: int) -> None:
+        """Count what a side decided as another's."""
+        for number, row in self._records.items():
+            if row[_FIELDS["side"]] == one:
+                self._records[number] = tuple(Record._make(row)._replace(side=other))
+
     def oldest(self, count: int) -> list[tuple[str, Record]]:
         """Return the decisions that wait longest, shown or not."""
         shown = (number for order, number in self._shown if self._is_open(order, number))
@@ -454,7 +476,8 @@ class Book:
             "rewards": column("reward", lambda reward: reward or 0.0, float),
             "notes": {str(at): row[note] for at, row in enumerate(rows) if row[note] is not None},
             **{f"{name}s": column(name) for name in ("number", "era", "order")},
-            "held": column("held"),
+            "held": column("side"),
+            "groups": column("group"),
         }
 
     def restore(self, state: Mapping[str, Any], shape: Cell) -> Self:
@@ -472,6 +495,7 @@ class Book:
             check_array(state.get(name, none), name, (count,), integers=True).tolist()
             for name in ("numbers", "eras", "orders", "held")
         ]
+        more.append(check_array(state.get("groups", none - 1), "groups", (count,), integers=True).tolist())
         usual = np.full(count, 0 if self.window is None else 1 + self.window.rounds)
         more.append(check_array(state.get("clocks", usual), "clocks", (count,), integers=True).tolist())
         if count and not 0 <= states.min() <= states.max() < len(_STATES):
@@ -479,11 +503,11 @@ class Book:
         columns = (column.tolist() for column in (cells, states, due, times, told, rewards))
         notes, shared = state["notes"], self._cells.setdefault
         for at, row in enumerate(zip(ids, *columns, *more, strict=True)):
-            name, levels, code, end, time, has, reward, number, era, order, held, clock = row
+            name, levels, code, end, time, has, reward, number, era, order, side, group, clock = row
             cell = tuple(levels)
             note = notes.get(str(at)) if notes else None
-            record = Record(shared(cell, cell), time, _STATES[code], note, bool(held), order=order)
-            record = record._replace(reward=reward if has else None, number=number, era=era)
+            record = Record(shared(cell, cell), time, _STATES[code], note, side, order=order)
+            record = record._replace(reward=reward if has else None, number=number, era=era, group=group)
             if record.state == OPEN and clock:  # else it waits for ever, or no more
                 record = record._replace(due=end, in_rounds=clock == 2)
             self._restored(name, record)

@@ -30,7 +30,8 @@ class Drawn(NamedTuple):
     """What was drawn for a request: the cell, its probability if that is known, by what, and the policy's note.
 
     ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done;
-    ``draw`` is the number of the posterior draw that decided, if one did.
+    ``draw`` is the number of the posterior draw that decided, if one did; ``chances`` are those that the policy, and
+    that the holdout, would make it.
     """
 
     cell: Cell
@@ -40,6 +41,7 @@ class Drawn(NamedTuple):
     version: Any = None
     would: Shadow | None = None
     draw: int | None = None
+    chances: tuple[float, float] = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

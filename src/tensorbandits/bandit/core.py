@@ -20,13 +20,16 @@ from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.checkup import Checkup, checkup
 from tensorbandits.bandit.commands import Ask, Command, Drawn, Import
+from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.events import BanditEvent
 from tensorbandits.bandit.history import History
+from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.learner import Learner
 from tensorbandits.bandit.snapshot import Snapshot
 from tensorbandits.bandit.state import Lesson, State, restored
 from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.bandit.uplift import Uplift, uplift
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies import saving
 from tensorbandits.policies.approximate import as_modelling
@@ -116,11 +119,9 @@ class Core:
 
     def _made(self) -> Snapshot:
         state, learner = self.state, self.learner
-        apprentice, samples = bool(state.settings.get("apprentice")), learner.sampling is not None
         return Snapshot(
             *(state.version, state.space, learner.policy, state.shares, learner.draws),
-            apprentice=apprentice,
-            samples=samples,
+            samples=learner.sampling is not None,
         )
 
     def go_on_from(self, other: Core) -> None:
@@ -189,6 +190,20 @@ class Core:
         """Return a copy of what was decided and earned over time."""
         with self.lock:
             return copy.deepcopy(self.state.timeline)
+
+    def compared(self, now: float) -> Compared:
+        """Return a copy of what each side decided and earned, settled at a time, with the chances that it had."""
+        with self.lock:
+            self.state.comparison.settle(now, self.state.book.rounds)
+            return self.state.comparison.compared()
+
+    def uplift(self, now: float, *, over: str | None = None, level: float = 0.95, looks: Looks = "anytime") -> Uplift:
+        """Return how much more the bandit earns than the side it is compared with now, or than another."""
+        compared, kind, shares = self.compared(now), getattr(self.policy, "reward", None), self.state.shares
+        beside = shares.rollout is not None and shares.rollout < 1.0
+        usual = "caller" if beside else "holdout" if shares.holdout else None
+        found = uplift(compared, kind, over=over or usual, level=level, looks=looks)
+        return uplift(compared, kind, level=level, looks=looks) if over is None and found.verdict == "none" else found
 
     def history(self, mode: str | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, by side, and of each level if given a mode."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from tensorbandits.base.checks import is_finite
@@ -22,9 +22,10 @@ class Decision:
     id : unlike that of any other decision.
     arm : the label that was chosen of each mode that is decided.
     context : the label that was given of each context mode.
-    propensity : the probability with which this arm was drawn; ``None`` if the policy does not know it.
-    by : what drew it: ``"policy"``, ``"floor"`` or ``"holdout"``; of a service also ``"caller"``, the caller's own rule
-        beside which a bandit learns, or ``"fallback"``, an arm for when the service is away.
+    propensity : the probability with which this arm was drawn, given that the bandit, or that the caller's own rule,
+        decides; ``None`` if that is not known.
+    by : what drew it: ``"policy"``, ``"floor"``, ``"holdout"``, or ``"caller"``, the caller's own rule beside which a
+        bandit learns; of a service also ``"fallback"``, an arm for when it is away.
     policy : the class of the policy.
     time : when, in seconds, as the bandit's clock says.
 
@@ -81,3 +82,19 @@ class Decision:
         except (TypeError, ValueError) as error:
             raise ValueError(f"this is no JSON of a decision ({error}); give what to_json returned") from None
         return cls.from_dict(data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice(Decision):
+    """A decision of an apprentice: ``arm`` is what is played, and ``would`` is what the apprentice would have played.
+
+    As plain data, or as JSON, it is like any other decision, without ``would``.
+    """
+
+    would: dict[str, Label] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain data, which :class:`~tensorbandits.Decision` reads."""
+        result = Decision.to_dict(self)
+        del result["would"]
+        return result

@@ -26,6 +26,7 @@ _APART = ("time", "id")  # fields that a log keeps in columns of their own
 # Fields that are not written as they are: their word, and how they are written and read.
 _CELL: dict[str, Any] = {"write": list, "read": tuple}
 _PROPENSITY: dict[str, Any] = {"word": "p"}
+_CHANCES: dict[str, Any] = {"write": lambda chances: list(chances), "read": lambda chances: tuple(chances)}
 _WOULD: dict[str, Any] = {"write": Shadow.written, "read": Shadow.read}
 
 
@@ -116,6 +117,7 @@ class Decided(BanditEvent):
     """A decision was made: its arm and context as a cell, its probability if known, and by what it was drawn.
 
     ``would`` is what an apprentice would have done, and ``note`` what the policy wants to be told with the reward.
+    ``chances`` are those of policy and holdout to make it, where they are not what the settings say.
     """
 
     id: str
@@ -125,10 +127,11 @@ class Decided(BanditEvent):
     active: bool = True
     note: Any = None
     would: Shadow | None = field(default=None, metadata=_WOULD)
+    chances: tuple[float, float] | None = field(default=None, metadata=_CHANCES)
 
     def body(self) -> dict[str, Any]:
         """Return cell, propensity and origin, and what is unusual; the usual ones quickly, as they are so many."""
-        if not self.active or self.note is not None or self.would is not None:
+        if not self.active or self.note is not None or self.would is not None or self.chances is not None:
             return super().body()
         return {"cell": list(self.cell), "p": self.propensity, "by": self.by}
 

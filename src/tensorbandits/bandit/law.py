@@ -149,9 +149,9 @@ class RequestLaw:
         by = self._by(rng)
         if by != "policy":
             cell = self._spread(by).draw(rng)
-            return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by)
+            return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
         cell = self._pick(law, rng)
-        return Drawn(cell, self._mixed(cell, law[cell]), by, draw=self._oldest(cell))
+        return Drawn(cell, self._mixed(cell, law[cell]), by, draw=self._oldest(cell), chances=self.chances)
 
     def _oldest(self, cell: Cell) -> int | None:
         """The number of the oldest draw of the last ones whose best arm this is, or its best under no ceiling."""
@@ -177,7 +177,13 @@ class RequestLaw:
         known = (
             None if choice is None or not policy.traits.deterministic else self._mixed(cell, float(cell == choice.cell))
         )
-        return Drawn(cell, known, by, note)
+        return Drawn(cell, known, by, note, chances=self.chances)
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """The chances that the policy, floors included, and that the holdout decides; nothing may be allowed of it."""
+        own = 1.0 if self._shares.rollout is None else self._shares.rollout
+        return own * (1.0 - self.holdout), own * self.holdout
 
     def _by(self, rng: np.random.Generator) -> str:
         if self.holdout and rng.random() < self.holdout:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorbandits.bandit.book import Book
-from tensorbandits.bandit.settings import Settings
+from tensorbandits.bandit.settings import Settings, described
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.bandit.spans import Fading, Span
 from tensorbandits.bandit.state import State
@@ -29,6 +29,7 @@ def new_state(
     ceilings: Sequence[Part] = (),
     holdout: float = 0.0,
     baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
+    rollout: float | None = None,
     window: Any = None,
     default: float | None = None,
     adds: bool = False,
@@ -44,10 +45,11 @@ def new_state(
     if not isinstance(space, Space):
         raise TypeError(f"space is {space!r}; give a Space of named modes and levels")
     made = _policy(space, policy, seed, more)
-    shares = Shares.of(space, floors=floors, ceilings=ceilings, baseline=baseline, holdout=holdout)
-    if shares.ceilings and not made.traits.samples:
+    shares = Shares.of(space, floors=floors, ceilings=ceilings, baseline=baseline, holdout=holdout, rollout=rollout)
+    if (shares.ceilings or rollout is not None) and not made.traits.samples:
+        wants = "ceilings are" if shares.ceilings else "apprentice is"
         raise ValueError(
-            f"ceilings are given, but {type(made).__name__} draws by itself; use a policy that samples, "
+            f"{wants} given, but {type(made).__name__} draws by itself; use a policy that samples, "
             "such as 'thompson', or forbid arms"
         )
     length = Span.of(window, "window")
@@ -57,7 +59,8 @@ def new_state(
     adds = check_flag(adds, "adds")
     book = Book(window=length, default=told, adds=adds, capacity=capacity, remember=remember)
     fading = Fading.of(made, Span.of(half_life, "half_life", whole=False), time)
-    return State(space, made, book=book, shares=shares, fading=fading, settings=settings)
+    known = described(space, shares, length, told) if settings is None else settings
+    return State(space, made, book=book, shares=shares, fading=fading, settings=known)
 
 
 def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:

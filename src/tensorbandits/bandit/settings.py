@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.shares import Shares
+from tensorbandits.bandit.shares import Share, Shares
 from tensorbandits.bandit.spans import Span
+from tensorbandits.base.checks import is_sequence
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
-from tensorbandits.space.labels import Label, read, written
+from tensorbandits.space.labels import Label, key, plain, read, written
 
 Settings = dict[str, Any]
 
-CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice")
+CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout")
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
 _POLICY = ("reward", "rank", "structure")
 
@@ -47,7 +49,8 @@ def arguments(settings: Settings) -> dict[str, Any]:
     shares = {name: parts_of(settings[name]) for name in ("floors", "ceilings") if settings.get(name) is not None}
     if settings.get("baseline") is not None:
         shares["baseline"] = baseline_of(settings["baseline"])
-    return {"space": space, "policy": record.kind, **given, **shares, **more}
+    rollout = (settings.get("rollout") or 0.0) if settings.get("apprentice") else None
+    return {"space": space, "policy": record.kind, **given, **shares, "rollout": rollout, **more}
 
 
 def _record(name: str) -> registry.PolicyRecord:
@@ -72,6 +75,13 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
     if unknown := sorted(set(given) - set(CHANGEABLE)):
         raise ValueError(f"{unknown[0]!r} cannot be changed, but {', '.join(CHANGEABLE)}; make another bandit")
     merged = {**settings, **given}
+    if not merged.get("apprentice"):
+        if merged.get("rollout") is not None and ("rollout" in given or "apprentice" not in given):
+            raise ValueError(
+                f"rollout is {merged['rollout']!r}, but this bandit is no apprentice: it makes all decisions already; "
+                "to start gradually beside your own rule, give apprentice=true too"
+            )
+        merged.pop("rollout", None)  # who becomes an apprentice again starts from nothing
     holdout = merged.get("holdout") or 0.0
     baseline = (merged if holdout else given).get("baseline")  # one of before waits until something is held out again
     shares = Shares.of(
@@ -80,12 +90,52 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
         ceilings=parts_of(merged.get("ceilings") or ()),
         baseline=baseline_of(baseline or "uniform"),
         holdout=holdout,
+        rollout=(merged.get("rollout") or 0.0) if merged.get("apprentice") else None,
     )
     _refuse_sampled(policy, shares, merged)
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
     if default is not None and window is None:
         raise ValueError(f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'")
     return SettingsAfter(merged, shares, window, None if default is None else policy.check_reward(default))
+
+
+def described(space: Space, shares: Shares, window: Span | None, default: float | None) -> Settings:
+    """Return what may be changed of a bandit that was made in process, as JSON would have it."""
+
+    def parts(some: Sequence[Share]) -> list[dict[str, Any]]:
+        return [
+            {"labels": {space.modes[m]: written(space.levels[m][level]) for m, level in one.levels.items()}, **share}
+            for one in some
+            for share in [{"share": one.share}]
+        ]
+
+    return {
+        "holdout": shares.holdout,
+        "floors": parts(shares.floors),
+        "ceilings": parts(shares.ceilings),
+        "baseline": parts(shares.baseline),
+        "window": None if window is None else int(window.length) if window.rounds else f"{window.length:f} s",
+        "default": default,
+        "apprentice": shares.rollout is not None,
+        "rollout": shares.rollout,
+    }
+
+
+def written_setting(name: str, value: Any) -> Any:
+    """Return the value of a setting, as a caller gives it in Python, as JSON has it."""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():f} s"
+    if name in ("floors", "ceilings", "baseline") and is_sequence(value):
+        return [{"labels": _written_labels(labels), "share": share} for labels, share in value]
+    return _written_labels(value) if name == "baseline" and isinstance(value, Mapping) else value
+
+
+def _written_labels(labels: Any) -> dict[str, Any]:
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}")
+    for mode, label in labels.items():
+        key(label, mode)  # which refuses what is no label
+    return {mode: written(plain(label)) for mode, label in labels.items()}
 
 
 def labels_of(given: Any) -> Any:

@@ -26,15 +26,16 @@ class Shares(NamedTuple):
     ceilings: tuple[Share, ...] = ()
     baseline: tuple[Share, ...] = (Share({}, 1.0),)
     holdout: float = 0.0
+    rollout: float | None = None  # of an apprentice: what it decides itself, beside a caller's rule
 
     @classmethod
-    def of(cls, space: Space, *, floors: Any, ceilings: Any, baseline: Any, holdout: Any) -> Self:
+    def of(cls, space: Space, *, floors: Any, ceilings: Any, baseline: Any, holdout: Any, rollout: Any = None) -> Self:
         """Return the shares that a caller gives by label, checked.
 
         >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
         >>> Shares.of(space, floors=0.1, ceilings=[({"channel": "sms"}, 0.5)], baseline={"offer": "a"}, holdout=0.2)
         Shares(floors=(Share(levels={}, share=0.1),), ceilings=(Share(levels={1: 1}, share=0.5),), \
-baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
+baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
         """
         least = [({}, floors)] if is_finite(floors) and not isinstance(floors, bool) else floors
         made = (
@@ -52,7 +53,12 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
             raise ValueError(
                 f"holdout is {holdout!r}; it is the share of decisions for the baseline, from 0 to below 1"
             )
-        shares = cls(**parts, holdout=float(holdout))
+        if rollout is not None and (isinstance(rollout, bool) or not is_finite(rollout) or not 0 <= rollout <= 1):
+            raise ValueError(
+                f"rollout is {rollout!r}; it is the share of decisions that the bandit makes beside your own rule, "
+                "from 0 to 1"
+            )
+        shares = cls(**parts, holdout=float(holdout), rollout=None if rollout is None else float(rollout))
         for one in shares.ceilings:
             if (least := shares._least(space, one.levels)) > one.share + 1e-9:
                 labels = {space.modes[mode]: space.levels[mode][level] for mode, level in one.levels.items()}
@@ -70,12 +76,18 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
             for levels, share in part
         )
 
+    @property
+    def chances(self) -> tuple[float, float]:
+        """The chances that the policy, and that the holdout, makes a decision; the rest is the caller's rule's."""
+        own = 1.0 if self.rollout is None else self.rollout
+        return own * (1.0 - self.holdout), own * self.holdout
+
     def state(self) -> list[Any]:
-        """Return all but the holdout's share as plain data."""
+        """Return all but the shares of holdout and rollout as plain data."""
         return [[[[list(pair) for pair in levels.items()], share] for levels, share in part] for part in self[:3]]
 
     @classmethod
-    def from_state(cls, state: Sequence[Any], holdout: Any, space: Space) -> Self:
+    def from_state(cls, state: Sequence[Any], holdout: Any, space: Space, rollout: Any = None) -> Self:
         """Return the shares that :meth:`state` described, which must be possible in a space.
 
         >>> space = Space({"offer": ["a", "b"]})
@@ -94,10 +106,10 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2)
             except (IndexError, TypeError, ValueError) as error:
                 raise ValueError(f"{name} are {part!r}, which is of no levels of this space ({error})") from None
         if not holdout:  # the baseline of a holdout that is gone may wait for the next one
-            cls.of(space, **{**named, "baseline": "uniform"}, holdout=holdout)
-            found = cls.of(space, **named, holdout=_SOME)._replace(holdout=0.0)
+            cls.of(space, **{**named, "baseline": "uniform"}, holdout=holdout, rollout=rollout)
+            found = cls.of(space, **named, holdout=_SOME, rollout=rollout)._replace(holdout=0.0)
             return found
-        return cls.of(space, **named, holdout=holdout)
+        return cls.of(space, **named, holdout=holdout, rollout=rollout)
 
 
 def _named(space: Space, levels: dict[int, int]) -> dict[str, Any]:

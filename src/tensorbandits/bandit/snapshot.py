@@ -16,7 +16,7 @@ from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
-from tensorbandits.base.checks import Cell
+from tensorbandits.base.checks import Cell, is_finite
 from tensorbandits.base.pieces import gently
 from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.policies.base import Policy
@@ -42,7 +42,6 @@ class Snapshot:
     policy : tells mean rewards of a draw; one that does not sample decides by itself.
     shares : floors, ceilings, holdout, baseline.
     draws : posterior draws; of a policy that samples, decisions need some.
-    apprentice : whether a caller's own rule decides.
     """
 
     def __init__(
@@ -53,10 +52,9 @@ class Snapshot:
         shares: Shares,
         draws: Draws,
         *,
-        apprentice: bool = False,
         samples: bool = True,
     ) -> None:
-        self.version, self.shares, self.apprentice, self.samples = version, shares, apprentice, samples
+        self.version, self.shares, self.samples = version, shares, samples
         self._space, self._policy, self.shape = space, policy, space.shape
         self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
         forbidden = [*space.forbidden, *policy.forbidden]
@@ -84,7 +82,8 @@ class Snapshot:
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision for a request, and say with what probability."""
-        if self.apprentice != (ask.played is not None):
+        rollout = self.shares.rollout
+        if (rollout is not None) != (ask.played is not None):
             raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
         try:
             law = self.law(ask)
@@ -95,10 +94,10 @@ class Snapshot:
             drawn = law.draw(self.draws, rng)._replace(version=self.version)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
-        if ask.played is None:
+        if ask.played is None or rollout is None or (rollout > 0.0 and rng.random() < rollout):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
-        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would)
+        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
 
     def law(self, ask: Ask) -> RequestLaw:
         """Return the law of a request, checked."""
@@ -155,6 +154,15 @@ class Snapshot:
         return (
             f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
             "back one of space.rules"
+        )
+
+
+def refuse_propensity(propensity: float | None, *, alone: bool) -> None:
+    """Refuse a propensity that is none, or that goes with no arm."""
+    if propensity is not None and (alone or not is_finite(propensity) or not 0 < propensity <= 1):
+        raise ValueError(
+            f"propensity is {propensity!r}; it is the probability with which your own rule played what it "
+            "played, above 0 and at most 1, and goes with played"
         )
 
 

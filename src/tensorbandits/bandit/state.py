@@ -9,6 +9,7 @@ knows no clock, and no randomness. What the policy has to learn comes out as *le
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +22,25 @@ from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.comparison import (
+    CALLER,
+    DECISIONS,
+    EVENTS,
+    HOLDOUT,
+    NO_WINDOW,
+    POLICY,
+    REWARDS,
+    ROUNDS,
+    SECONDS,
+    SQUARES,
+    TOTAL,
+    SideSums,
+    Waits,
+)
 from tensorbandits.bandit.history import History
+from tensorbandits.bandit.intervals import RATES
 from tensorbandits.bandit.journal import Journal
-from tensorbandits.bandit.settings import Settings, change_rule, changed, read_rule, written_rule
+from tensorbandits.bandit.settings import Settings, change_rule, changed, described, read_rule, written_rule
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.bandit.spans import Fading, Span
 from tensorbandits.bandit.timeline import Timeline
@@ -35,6 +52,7 @@ from tensorbandits.space.labels import read, written
 
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
 
+_SIDES = {"holdout": HOLDOUT, "caller": CALLER}  # by what decisions are made; the rest is the policy's
 _LAGS = 2_000  # rewards of which it is known how late they came
 
 
@@ -66,6 +84,7 @@ class State:
         self.timeline = Timeline(len(space.shape))
         self.history = History(space.shape, conversions=bool(policy.ledger.kind))
         self.apprentice = Apprentice()
+        self.comparison = SideSums()
         self.shape = space.shape  # that the policy was told of
         self.chain: str | None = None  # the checksum of the last event of its log, if that is known
         self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
@@ -100,9 +119,9 @@ class State:
     def _plan_decide(self, command: c.Decide, time: float) -> list[e.BanditEvent]:
         drawn = command.drawn
         number = self.book.refuse_taken(command.id)
-        return [
-            e.Decided(time, number, drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would)
-        ]
+        chances = None if drawn.chances == self.shares.chances else drawn.chances
+        made = (drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would, chances)
+        return [e.Decided(time, number, *made)]
 
     def _plan_tell(self, command: c.Tell, time: float) -> list[e.BanditEvent]:
         check = self.policy.check_reward
@@ -197,25 +216,41 @@ class State:
         return []
 
     def _decided(self, event: e.Decided) -> list[Lesson]:
-        held = event.by in ("holdout", "caller")
-        self.book.open(event.id, event.cell, event.note, time=event.time, active=event.active, held=held)
+        side = _SIDES.get(event.by, POLICY)
+        group = -1 if self._trying else self.comparison.group(event.chances or self.shares.chances, side)
+        self.book.open(
+            *(event.id, event.cell, event.note), time=event.time, active=event.active, side=side, group=group
+        )
         if self._trying:
             return []
         self.decisions += 1
         if event.active:
-            self.timeline.enter(event.cell, time=event.time, held=held)
+            self._show(event.id, event.time)
         if event.would is not None:
-            self.apprentice.open(event.id, event.would, self.book.capacity)
+            self.apprentice.open(event.id, event.would, event.cell, self.book.capacity)
         if event.by != "policy" or self.policy.traits.samples:
             return []
         cell, note = event.cell, event.note
         return [lambda policy: policy.issued(cell, note)]
 
     def _activated(self, event: e.Activated) -> list[Lesson]:
-        record = self.book.activate(event.id, time=event.time)
-        if record is not None and not self._trying:
-            self.timeline.enter(record.cell, time=event.time, held=record.held)
+        if self.book.activate(event.id, time=event.time) is not None and not self._trying:
+            self._show(event.id, event.time)
         return []
+
+    def _show(self, number: str, time: float) -> None:
+        """Count a decision that is shown now."""
+        record = self.book[number]
+        self.timeline.enter(record.cell, time=time, side=record.side, chances=self.shares.chances)
+        clock = (SECONDS, ROUNDS)[record.in_rounds] if math.isfinite(record.due) else NO_WINDOW
+        waits = Waits(record.due if clock else time, clock)
+        self.comparison.enter(record.order, record.group, waits, self.book.capacity)
+        self.comparison.settle(time, self.book.rounds)
+
+    @property
+    def settled_marks(self) -> int:
+        """How many decisions of the timeline, from the first on, are settled."""
+        return self.timeline.count if not self.comparison.pending else self.comparison.settled - self._unmarked
 
     def _mark(self, record: Record) -> int:
         """Where the timeline counts a decision; below 0 for nowhere."""
@@ -226,7 +261,8 @@ class State:
         if self._trying:
             return []
         if before.state != CANCELLED and (mark := self._mark(before)) >= 0:
-            self.timeline.cancel(mark, before.cell, held=before.held)
+            self.timeline.cancel(mark, before.cell, side=before.side)
+            self.comparison.cancel(before.order, before.group)
         self.apprentice.forget(event.id)
         return self._settle()
 
@@ -235,6 +271,8 @@ class State:
         if self._trying:
             return []
         self.lags.append(max(event.time - before.time, 0.0))
+        if before.reward is None:
+            self.comparison.lag(event.time - before.time)
         self._shadow(event.id, event.reward)
         return self._learn_reward(event.id, before, event.reward, event.time)
 
@@ -244,6 +282,7 @@ class State:
             return []
         if event.reward is None:
             self.apprentice.forget(event.id)
+            self.comparison.end(before.order)
             return self._settle()
         self._shadow(event.id, event.reward)
         return self._learn_reward(event.id, before, event.reward, event.time)
@@ -277,7 +316,7 @@ class State:
             start = warm_start.like(policy, at, level, rewards)
             policy.grow(at)
             if start is not None:
-                policy.tell_ledger(start)
+                policy.tell_ledger(start, pseudo=True)
 
         self.shape = tuple(size + (mode == at) for mode, size in enumerate(self.shape))
         self._follow()
@@ -345,7 +384,8 @@ class State:
         """Count the reward of a decision in the place of the one before, and tell the policy."""
         old = before.reward
         if (mark := self._mark(before)) >= 0:
-            self.timeline.reward(mark, before.cell, old, reward, held=before.held)
+            self.timeline.reward(mark, before.cell, old, reward, side=before.side)
+            self.comparison.reward(before.order, before.group, old, reward)
         if reward == old:
             return self._settle()
         cell, note, lessons = before.cell, before.note, self.fade(time)
@@ -398,7 +438,8 @@ class State:
         """Take back the reward of a decision that the policy refused, as its past was changed by other hands."""
         self.book.revert(number, before)
         if (mark := self._mark(before)) >= 0:
-            self.timeline.reward(mark, before.cell, reward, before.reward, held=before.held)
+            self.timeline.reward(mark, before.cell, reward, before.reward, side=before.side)
+            self.comparison.reward(before.order, before.group, reward, before.reward)
         if before.reward is not None:
             self.history.replace(before.number, before.cell, reward, before.reward)
 
@@ -414,9 +455,11 @@ class State:
             "window": None if book.window is None else list(book.window),
             **{name: getattr(book, name) for name in ("default", "adds", "capacity", "remember")},
             "timeline": self.timeline.state(),
+            "comparison": self.comparison.state(),
             "unmarked": self._unmarked,
             "shares": self.shares.state(),
             "holdout": self.shares.holdout,
+            "rollout": self.shares.rollout,
             "teller": {
                 "fading": self.fading.state(),
                 "history": self.history.state(),
@@ -454,8 +497,35 @@ class State:
             self.seq, self.moment, self.decisions = state["seq"], state["moment"], state["decisions"]
             self.settings, self.changes = dict(state["settings"]), state.get("changes", 0)
             self.chain = state.get("chain")
-            self.apprentice = Apprentice.restored(state["apprentice"])
+        if "apprentice" in state:
+            self.apprentice = Apprentice.restored(state["apprentice"], self._cell_of)
         self.rewards = float(state.get("rewards", self.policy.ledger.received))
+        if (known := state.get("comparison")) is not None:
+            self.comparison = SideSums.restored(known)
+        else:
+            self._compare_past()
+
+    def _cell_of(self, number: str) -> Cell | None:
+        record = self.book.get(number)
+        return None if record is None else record.cell
+
+    def _compare_past(self) -> None:
+        """Compare what a state of before comparisons has: what its timeline counts, if shares were never changed.
+
+        What a caller's own rule played was counted as the holdout's then.
+        """
+        beside = self.shares.rollout is not None or self.apprentice.count > 0
+        if beside and not self.shares.holdout:
+            self.timeline.give(HOLDOUT, CALLER)
+            self.book.give(HOLDOUT, CALLER)
+        sums = np.zeros((3, 5))
+        sums[:, [DECISIONS, REWARDS, TOTAL, SQUARES]] = self.timeline.totals.sum(axis=0)
+        sums[:, EVENTS] = sums[:, TOTAL if getattr(self.policy, "reward", None) in RATES else REWARDS]
+        same = not self.changes and not beside
+        groups = self.comparison.seed(sums, self.shares.chances if same else None)
+        if self.timeline.count:
+            self.timeline.epochs = [(0, *(self.shares.chances if same else (-1.0, 0.0)))]
+        self.book.compare(groups)
 
     def _restore_told(self, state: Mapping[str, Any]) -> None:
         self.fading = Fading.from_state(state["fading"])
@@ -484,8 +554,10 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
         capacity=state["capacity"],
         remember=state["remember"],
     ).restore(state["book"], space.shape)
-    shares = Shares.from_state(state["shares"], state["holdout"], space)
-    made = State(space, policy, book=book, shares=shares, fading=Fading(None, time))
+    usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
+    shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
+    known = described(space, shares, book.window, book.default)  # unless the state has settings of its own
+    made = State(space, policy, book=book, shares=shares, fading=Fading(None, time), settings=known)
     made._restore_counts(state)
     return made
 

@@ -3,6 +3,7 @@
 Every operation is written once, as a coroutine; what sends and sleeps is apart (:mod:`tensorbandits.client.messages`).
 """
 
+from tensorbandits.bandit.decision import Advice
 from tensorbandits.client.awaiting import AsyncClient
 from tensorbandits.client.blocking import Client, RemoteBandit
 from tensorbandits.client.errors import (
@@ -14,7 +15,6 @@ from tensorbandits.client.errors import (
 )
 from tensorbandits.client.outbox import Flushed
 from tensorbandits.client.remote_bandit import AsyncRemoteBandit, Believed, Examined
-from tensorbandits.client.wire import Advice
 
 __all__ = [
     "Advice",

@@ -71,6 +71,7 @@ class RemoteBandit:
     detail = blocking(AsyncRemoteBandit.detail)
     explain = blocking(AsyncRemoteBandit.explain)
     diagnose = blocking(AsyncRemoteBandit.diagnose)
+    uplift = blocking(AsyncRemoteBandit.uplift)
     history = blocking(AsyncRemoteBandit.history)
     events = blocking(AsyncRemoteBandit.events)
     export = blocking(AsyncRemoteBandit.export)

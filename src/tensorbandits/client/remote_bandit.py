@@ -10,6 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tensorbandits.bandit.intervals import Looks
+from tensorbandits.bandit.settings import written_setting
+from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
@@ -96,6 +99,14 @@ class AsyncRemoteBandit(Decisions):
         said = await self._exchange.call(wire.get(self._path("history"), mode=mode))
         return files.from_records(said["history"])
 
+    async def uplift(self, *, over: str | None = None, level: float = 0.95, intervals: Looks = "anytime") -> Uplift:
+        """Return how much more the bandit's decisions earn than the holdout's, or than those of your own rule.
+
+        It is that of :meth:`tensorbandits.Bandit.uplift`.
+        """
+        request = wire.get(self._path("view", "uplift"), over=over, level=level, intervals=intervals)
+        return Uplift.from_dict(await self._exchange.call(request))
+
     async def events(self, *, after: int = 0, limit: int | None = None, newest: bool = False) -> list[dict[str, Any]]:
         """Return events of the log that come after a number, in their order; or the newest of all, newest first."""
         query = {"after": after, "limit": limit, "newest": "true" if newest else None}
@@ -154,8 +165,9 @@ class AsyncRemoteBandit(Decisions):
         await self._write(wire.rule_body(rule), "rules", "remove")
 
     async def change(self, /, **settings: Any) -> dict[str, Any]:
-        """Change holdout, floors, ceilings, baseline, window, default or apprentice; return the new :meth:`detail`."""
-        return await self._write({name: wire.setting(name, value) for name, value in settings.items()}, method="PATCH")
+        """Change settings, as :meth:`tensorbandits.Bandit.change` does; return the new :meth:`detail`."""
+        given = {name: written_setting(name, value) for name, value in settings.items()}
+        return await self._write(given, method="PATCH")
 
     async def _write(self, body: Mapping[str, Any], *place: str, method: str = "POST") -> dict[str, Any]:
         """Send a change to a place of the bandit, and return what the answer says."""

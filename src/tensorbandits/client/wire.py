@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import timedelta
+from dataclasses import fields
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tensorbandits.bandit.decision import Decision
+from tensorbandits.bandit.decision import Advice, Decision
+from tensorbandits.bandit.settings import written_setting
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
 from tensorbandits.client.messages import HttpRequest
@@ -20,7 +20,7 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 _NEEDED = {one.name for one in fields(Decision)}
 _OWN = {  # settings of a bandit; all others are its policy's
     *("policy", "reward", "rank", "structure", "ring", "floors", "ceilings", "holdout", "baseline", "window"),
-    *("default", "adds", "half_life", "capacity", "remember", "apprentice"),
+    *("default", "adds", "half_life", "capacity", "remember", "apprentice", "rollout"),
 }
 
 
@@ -122,22 +122,6 @@ def unwritten(labels: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Advice(Decision):
-    """A decision of an apprentice: ``arm`` is what is played, and ``would`` is what the apprentice would have played.
-
-    As plain data, or as JSON, it is like any other decision, without ``would``.
-    """
-
-    would: dict[str, Label] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the decision as plain data, which :class:`~tensorbandits.Decision` reads."""
-        result = Decision.to_dict(self)
-        del result["would"]
-        return result
-
-
 def decision(data: Any) -> Decision:
     """Return the decision of an answer.
 
@@ -154,7 +138,7 @@ def decision(data: Any) -> Decision:
 def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body that makes a bandit."""
     given = dict(settings)
-    own = {name: setting(name, given.pop(name)) for name in sorted(_OWN & set(given))}
+    own = {name: written_setting(name, given.pop(name)) for name in sorted(_OWN & set(given))}
     return {
         "name": name,
         "modes": {
@@ -166,17 +150,6 @@ def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, An
         **own,
         **({"settings": given} if given else {}),
     }
-
-
-def setting(name: str, value: Any) -> Any:
-    """Return the value of a setting as the service takes it."""
-    if isinstance(value, timedelta):
-        return f"{value.total_seconds():f} s"
-    if name in ("floors", "ceilings", "baseline") and is_sequence(value):
-        return [{"labels": merged(labels, {}), "share": share} for labels, share in value]
-    if name == "baseline" and isinstance(value, Mapping):
-        return merged(value, {})
-    return value
 
 
 def rule_body(rule: Any) -> dict[str, Any]:

@@ -103,6 +103,7 @@ class Policy(ABC):
         self.context = check_context(context, self.shape)
         self.decided: Cell = tuple(j for j in range(len(self.shape)) if j not in self.context)
         self._ledger = Ledger(self.shape)
+        self._pseudo = Ledger(self.shape)  # what of it nobody ever earned
         self.reseed(seed)
         self._turns = Turns(self.traits.learns_apart)
         self._notes = Notes(_NOTES)
@@ -368,8 +369,11 @@ class Policy(ABC):
         told = zip(valid.tolist(), *(column.tolist() for column in columns), strict=True)
         self._turns.submit(apply, self, *(Reward(tuple(cell), *numbers) for cell, *numbers in told))
 
-    def tell_ledger(self, ledger: Ledger) -> None:
+    def tell_ledger(self, ledger: Ledger, *, pseudo: bool = False) -> None:
         """Learn many rewards that are added up already: those of a log, or of another process.
+
+        ``pseudo`` says that nobody earned them, such as those of another level as which a new one starts: they are
+        learned alike, and told apart where rewards are counted.
 
         >>> from tensorbandits import VectorizedUCB
         >>> policy, log = VectorizedUCB((2, 3)), Ledger((2, 3))
@@ -383,7 +387,22 @@ class Policy(ABC):
         if ledger.shape != self.shape:
             raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
         self.check_ledger(ledger)
-        self._turns.submit(apply, self, RewardSums(ledger.copy()))
+        self._turns.submit(apply, self, RewardSums(ledger.copy(), pseudo))
+
+    @property
+    def pseudo(self) -> Ledger:
+        """How many of the rewards in the ledger nobody earned, by cell; to be read only. Its sums say nothing."""
+        return self._pseudo
+
+    def earned_counts(self) -> NDArray[np.float64]:
+        """Return how many rewards of each cell of the ledger were earned, shape (n,): all but pseudo-rewards."""
+        counts = self._ledger.counts.copy()
+        if len(self._pseudo):
+            places = {tuple(cell): at for at, cell in enumerate(self._ledger.cells.tolist())}
+            for cell, count in zip(self._pseudo.cells.tolist(), self._pseudo.counts.tolist(), strict=True):
+                at = places[tuple(cell)]
+                counts[at] = max(counts[at] - count, 0.0)
+        return counts
 
     def check_ledger(self, ledger: Ledger) -> None:
         """Refuse a ledger whose sums no rewards here can have, or say too little; its shape may be another."""
@@ -425,6 +444,7 @@ class Policy(ABC):
                 raise ValueError(why)
             self._grow(shape)
             self._ledger.grow(at, more)
+            self._pseudo.grow(at, more)
             self.shape = shape
             if self._standing is not None:
                 self._standing = Allowed.of(Allowed(forbidden=self._standing.forbidden), shape)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 
@@ -41,9 +43,10 @@ class Reward(NamedTuple):
 
 
 class RewardSums(NamedTuple):
-    """Many rewards that are added up already."""
+    """Many rewards that are added up already; nobody earned those that are ``pseudo``."""
 
     ledger: Ledger
+    pseudo: bool = False
 
     def record(self, ledger: Ledger) -> None:
         """Add all of them."""
@@ -52,6 +55,9 @@ class RewardSums(NamedTuple):
 
     def observe(self, policy: Policy) -> None:
         """Have the policy take note of them."""
+        if self.pseudo:
+            none = np.zeros(len(self.ledger))
+            policy._pseudo.merge(Ledger.of(self.ledger.shape, self.ledger.cells, self.ledger.counts, none, none, none))
         policy._observe_ledger(self.ledger)
 
 
@@ -95,6 +101,7 @@ class Fade(NamedTuple):
 
     def observe(self, policy: Policy) -> None:
         """Have the policy take note of it."""
+        policy._pseudo.fade(self.factor)
         policy._fade(self.factor)
 
 

@@ -48,6 +48,7 @@ def state_of(policy: Policy) -> dict[str, Any]:
         "forbidden": [[[mode, level] for mode, level in rule.items()] for rule in policy.forbidden],
         "notes": policy._notes.state(),
         "state": policy._state(),
+        **({"pseudo": policy._pseudo.state()} if len(policy._pseudo) else {}),
     }
     return state | {"checksum": _checksum(state)}
 
@@ -76,6 +77,10 @@ def policy_of(wanted: type[Kind], kinds: Mapping[str, type[Policy]], state: Any)
             raise ValueError(f"its ledger is a {type(policy._ledger).__name__}, not a {ours.__name__}")
         if policy._ledger.shape != policy.shape:
             raise ValueError(f"its ledger has shape {policy._ledger.shape}, the policy {policy.shape}")
+        if "pseudo" in state:
+            policy._pseudo = Ledger.from_state(state["pseudo"])
+            if policy._pseudo.shape != policy.shape:
+                raise ValueError(f"its pseudo-rewards have shape {policy._pseudo.shape}, the policy {policy.shape}")
         policy._rng.bit_generator.state = state["rng"]
         rules = [dict(rule) for rule in state["forbidden"]]
         policy._standing = Allowed.of(Allowed(forbidden=rules), policy.shape) if rules else None

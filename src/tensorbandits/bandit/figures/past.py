@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorbandits.bandit.comparison import SIDES
 from tensorbandits.bandit.figures.parts import LIGHT, Floats, View, inches, legend, names, new_figure, position, title
-from tensorbandits.bandit.timeline import SIDES, Timeline, means
+from tensorbandits.bandit.timeline import Timeline, means
 from tensorbandits.base.drawing import COLOURS
 
 if TYPE_CHECKING:

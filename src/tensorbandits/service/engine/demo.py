@@ -54,7 +54,7 @@ class Demo(threading.Thread):
 
     def run(self) -> None:
         """Let people come, and click."""
-        campaigns = [(self._hosted(name, given), _people(name, self._delay)) for name, given in CAMPAIGNS.items()]
+        campaigns = [(self._hosted(name, given), people_of(name, self._delay)) for name, given in CAMPAIGNS.items()]
         begun = {host.name: time.time() for host, _ in campaigns}
         while not self._stop_it.wait(self._pace):
             for host, people in campaigns:
@@ -85,7 +85,7 @@ class Demo(threading.Thread):
 
     def _visit(self, host: Host, people: Audience) -> None:
         context = people.visit()
-        played = self._rule() if host.core.state.settings.get("apprentice") else (None, None)
+        played = rule_of(self._rng) if host.core.state.settings.get("apprentice") else (None, None)
         answer = self._engine.submit(
             orders.ask(host, host.request(context, played=played[0], propensity=played[1]))
         ).result()
@@ -94,16 +94,18 @@ class Demo(threading.Thread):
         for clicked in people.clicks():
             self._engine.submit(orders.tell(host, {"id": clicked, "reward": 1})).result()
 
-    def _rule(self) -> tuple[dict[str, Any], float]:
-        """What a caller's own rule plays, and how likely that was."""
-        usual = (1.0 - _VARIED) + _VARIED / len(_OFFERS)
-        if self._rng.random() >= _VARIED:
-            return dict(_RULE), usual
-        offer = _OFFERS[int(self._rng.integers(len(_OFFERS)))]
-        return {**_RULE, "offer": offer}, usual if offer == _RULE["offer"] else _VARIED / len(_OFFERS)
+
+def rule_of(rng: np.random.Generator) -> tuple[dict[str, Any], float]:
+    """Return what a caller's own rule plays, and how likely that was."""
+    usual = (1.0 - _VARIED) + _VARIED / len(_OFFERS)
+    if rng.random() >= _VARIED:
+        return dict(_RULE), usual
+    offer = _OFFERS[int(rng.integers(len(_OFFERS)))]
+    return {**_RULE, "offer": offer}, usual if offer == _RULE["offer"] else _VARIED / len(_OFFERS)
 
 
-def _people(name: str, delay: float) -> Audience:
+def people_of(name: str, delay: float) -> Audience:
+    """Return the people of a campaign."""
     from tensorbandits.bandit.settings import arguments
 
     space = arguments(CAMPAIGNS[name])["space"]

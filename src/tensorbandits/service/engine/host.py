@@ -21,6 +21,7 @@ from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.settings import written_rule
+from tensorbandits.bandit.snapshot import refuse_propensity
 from tensorbandits.base.checks import Cell
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.loading import CannotApplyError
@@ -125,11 +126,7 @@ class Host:
     ) -> Ask:
         """Return a request, given in labels, in the levels of this bandit."""
         space = self.core.space
-        if propensity is not None and (played is None or not 0 < propensity <= 1):
-            raise ValueError(
-                f"propensity is {propensity!r}; it is the probability with which your own rule played what it "
-                "played, above 0 and at most 1, and goes with played"
-            )
+        refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
         return Ask(space.given(context), chosen, id, active, cell, propensity)
@@ -208,6 +205,7 @@ class Host:
             "policy": state.settings.get("policy") or "thompson",
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
+            "rollout": state.shares.rollout,
             "decisions": state.decisions,
             "rewards": state.rewards,
             "waiting": len(state.book),

@@ -54,7 +54,11 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
         "offers to segments, over channels": OFFERS,
         "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
     },
-    "change_bandit": {"more holdout": {"holdout": 0.1}, "switch an apprentice on": {"apprentice": False}},
+    "change_bandit": {
+        "more holdout": {"holdout": 0.1},
+        "start gradually": {"apprentice": True, "rollout": 0.05},
+        "switch an apprentice on": {"apprentice": False},
+    },
     "ask": {
         "for a new customer": {"context": _NEW},
         "of some channels, with an id": {"context": _NEW, "allowed": {"channel": ["mail"]}, "id": "order-17"},

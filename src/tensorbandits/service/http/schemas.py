@@ -111,7 +111,15 @@ class Changes(Body):
     baseline: StrictStr | Labels | ShareParts | None = Field(default=None, description="What the holdout plays.")
     window: Duration | None = Field(default=None, examples=["10 min"], description="How long a decision waits.")
     default: Number | None = Field(default=None, examples=[0], description="The reward when the window has ended.")
-    apprentice: StrictBool | None = Field(default=None, description="Whether it only learns beside a caller's rule.")
+    apprentice: StrictBool | None = Field(default=None, description="Whether it runs beside a caller's own rule.")
+    rollout: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        examples=[0.05],
+        description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
+        "makes the rest. 0 only watches.",
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -345,6 +353,7 @@ class Summary(BaseModel):
     policy: str
     reward: str
     apprentice: bool
+    rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
     decisions: int
     rewards: float
     waiting: int

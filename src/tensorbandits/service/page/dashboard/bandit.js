@@ -167,12 +167,13 @@ class Tiles {
   }
 
   show(found) {
-    const side = found.apprentice ? found.holdout : found.policy;
+    const watches = found.apprentice && !found.rollout;
+    const side = watches ? found.caller : found.policy;
     const write = (value) => f.reward(value, found.kind);
-    const what = found.apprentice ? "Your rule earns" : "Mean reward";
+    const what = watches ? "Your rule earns" : "Mean reward";
     const none = found.rewards ? "the first windows have yet to end" : "no rewards yet";
     const known = side && side.mean !== null;
-    this.set("reward", what, known ? write(side.mean) : "–", known ? `95 %: ${f.between(side.low, side.high, write)}` : none);
+    this.set("reward", what, known ? write(side.mean) : "–", known ? `${interval(side, write)}${found.to_come ? `; ${f.count(found.to_come)} decisions are too young to count` : ""}` : none);
     this.showUplift(found);
     this.set("decisions", "Decisions", f.brief(found.decisions), `${f.count(found.rewards)} with a reward`);
     this.set("waiting", "Waiting for rewards", f.brief(found.waiting), found.waiting ? `${f.share(found.waiting / found.decisions, 1)} of all` : "");
@@ -182,19 +183,24 @@ class Tiles {
 
   showUplift(found) {
     const up = found.uplift;
-    if (found.apprentice) {
+    const over = up?.over === "caller" ? "Uplift over your rule" : "Uplift over holdout";
+    if (found.apprentice && !found.rollout && !up) {
       this.set("uplift", "Uplift", "–", "the bandit only watches: see Apprentice");
-    } else if (!found.holdout) {
-      this.set("uplift", "Uplift", "–", "no holdout to compare with");
     } else if (!up) {
-      this.set("uplift", "Uplift over holdout", "–", "too few rewards yet");
+      this.set("uplift", "Uplift", "–", "no holdout to compare with");
+    } else if (up.verdict === "suspect") {
+      this.set("uplift", over, "not to be trusted", up.ratio.fits ? "rewards are missing more often on one side" : `it has ${f.share(up.ratio.seen, 1)} of the decisions, not ${f.share(up.ratio.expected, 1)} as set`, "bad");
+    } else if (up.verdict === "too few") {
+      this.set("uplift", over, "–", "too few rewards yet");
     } else {
       const relative = up.relative !== undefined && up.relative !== null;
       const value = relative ? f.change(up.relative) : f.difference(up.mean, found.kind);
-      const range = relative ? f.between(up.relative_low, up.relative_high, f.change) : f.between(up.low, up.high, (one) => f.difference(one, found.kind));
-      const mark = up.low > 0 ? "good" : up.high < 0 ? "bad" : null;
-      const word = up.low > 0 ? "▲ " : up.high < 0 ? "▼ " : "";
-      this.set("uplift", "Uplift over holdout", word + value, `${mark ? "" : "not decided; "}95 %: ${range}`, mark);
+      const range = relative ? interval({ low: up.relative_low, high: up.relative_high }, f.change) : interval(up, (one) => f.difference(one, found.kind));
+      const mark = { better: "good", worse: "bad" }[up.verdict] ?? null;
+      const word = { better: "▲ ", worse: "▼ " }[up.verdict] ?? "";
+      this.set("uplift", over, word + value, `${mark ? "" : "not decided; "}${range}`, mark);
     }
   }
 }
+
+const interval = (one, write) => `95 %: ${one.high === null || one.high === undefined ? `from ${write(one.low)}` : f.between(one.low, one.high, write)}`;

@@ -87,13 +87,21 @@ class Card {
 
   /** What only the bandit itself says. */
   more(found) {
-    const side = found.apprentice ? found.holdout : found.policy;
-    fill(this.rewardName, found.apprentice ? "Your rule earns" : "Mean reward");
+    const watches = found.apprentice && !found.rollout;
+    const side = watches ? found.caller : found.policy;
+    fill(this.rewardName, watches ? "Your rule earns" : "Mean reward");
     fill(this.reward, f.reward(side?.mean, found.kind));
-    const up = found.apprentice ? null : found.uplift;
-    fill(this.uplift, up ? (up.relative === undefined ? f.difference(up.mean, found.kind) : f.change(up.relative)) : "–");
+    fill(this.uplift, uplift(found));
     this.line.replaceChildren(spark(found.spark));
   }
+}
+
+/** The uplift in a word or two; what is not decided says so. */
+function uplift({ uplift: up, kind }) {
+  if (!up || up.verdict === "too few") return "–";
+  if (up.verdict === "suspect") return "not to be trusted";
+  if (up.verdict === "open") return "not decided";
+  return up.relative === undefined ? f.difference(up.mean, kind) : f.change(up.relative);
 }
 
 /** A small line, without axes. */

@@ -9,8 +9,9 @@ export function reward() {
   let summed = "so_far";
   let last = null;
   const rewards = new Figure("Mean reward over time");
-  const uplift = new Figure("Uplift over the holdout");
+  const uplift = new Figure("Uplift");
   const none = h("div");
+  const warning = h("div");
   const again = () => last && show(last);
   const controls = h("div", { class: "controls" },
     chooser("Along", [{ value: "time", text: "time" }, { value: "decisions", text: "decisions" }], against, (value) => { against = value; again(); }),
@@ -18,15 +19,22 @@ export function reward() {
 
   async function show(found) {
     last = found;
-    const some = found.policy || found.holdout;
+    const some = found.policy || found.holdout || found.caller;
     rewards.element.hidden = !some;
     uplift.element.hidden = !found.uplift;
+    warning.replaceChildren(...suspect(found.uplift));
     none.replaceChildren(...words(found, some));
     if (some) await rewards.draw(drawRewards(found, against));
     if (found.uplift) await uplift.draw(drawUplift(found, against, summed));
   }
 
-  return { what: "reward", element: h("div", {}, controls, rewards.element, uplift.element, none), show };
+  return { what: "reward", element: h("div", {}, warning, controls, rewards.element, uplift.element, none), show };
+}
+
+/** What has to be known before any number is believed. */
+function suspect(uplift) {
+  if (uplift?.whole.verdict !== "suspect") return [];
+  return [h("section", { class: "card verdict", role: "alert" }, h("h3", {}, "The comparison cannot be trusted"), h("p", {}, `${uplift.whole.words}.`))];
 }
 
 function words(found, some) {
@@ -34,7 +42,8 @@ function words(found, some) {
     const waits = found.settled ? "Decisions wait for their rewards: their mean is known when the first windows have ended, as who does not click says so only then." : "No decision has a reward yet: tell some, by the ids of their decisions.";
     return [empty("No rewards to draw yet", h("p", {}, waits))];
   }
-  if (found.uplift || found.apprentice) return [];
+  if (found.uplift) return [];
+  if (found.apprentice) return [empty("No uplift to draw", h("p", {}, "The bandit only watches. Once it decides for a share of visitors, drawn at random, what it makes is measured: see Apprentice."))];
   return [empty("No uplift to draw", h("p", {}, found.holdout === null && found.policy ? "Without a holdout nobody knows what would have been earned without the bandit. Set one, such as 5 % of decisions, to measure the uplift from now on: PATCH with {\"holdout\": 0.05}." : "The holdout has too few rewards yet."))];
 }
 
@@ -50,6 +59,8 @@ function banded(x, numbers, name, colour, hover, dash) {
   ];
 }
 
+const looks = (found) => (found.intervals === "fixed" ? "bands hold in 95 % of cases at one time that was fixed beforehand" : "bands hold in 95 % of cases however often you look");
+
 /** A grey part of time whose rewards are still to come. */
 function unsettled(found, against, end) {
   if (!found.settled) return {};
@@ -61,21 +72,22 @@ function unsettled(found, against, end) {
 }
 
 function rangeOf(found, against) {
-  const side = found.policy ?? found.holdout;
+  const side = found.policy ?? found.holdout ?? found.caller;
   return against === "time" ? [moment(side.start[0]), moment(side.end.at(-1))] : [0, found.decisions];
 }
 
 function drawRewards(found, against) {
   const c = colours();
   const write = (value) => f.reward(value, found.kind);
-  const names = { policy: "bandit", holdout: found.apprentice ? "your rule" : "holdout" };
+  const names = { policy: "bandit", holdout: "holdout", caller: "your rule" };
+  const colour = { ...c, caller: c.others };
   const data = [];
   const rows = [];
-  for (const side of ["policy", "holdout"]) {
+  for (const side of ["policy", "holdout", "caller"]) {
     const one = found[side];
     if (!one) continue;
     const hover = one.mean.map((mean, at) => `${names[side]}: ${write(mean)}<br>95 %: ${f.between(one.low[at], one.high[at], write)}<br>${f.count(one.rewards[at])} rewards, from ${f.clock(one.start[at])}`);
-    data.push(...banded(middles(one, against), one, names[side], c[side], hover, side === "holdout" ? "dash" : undefined));
+    data.push(...banded(middles(one, against), one, names[side], colour[side], hover, side === "policy" ? undefined : "dash"));
     one.mean.forEach((mean, at) => rows.push([names[side], f.clock(one.start[at]), f.count(one.first[at]), f.count(one.rewards[at]), write(mean), f.between(one.low[at], one.high[at], write)]));
   }
   const range = rangeOf(found, against);
@@ -86,7 +98,7 @@ function drawRewards(found, against) {
       xaxis: timeAxis(against, { range, zeroline: false }),
       yaxis: axis({ title: f.isRate(found.kind) ? "share of decisions rewarded" : "mean reward of a decision", tickformat: f.isRate(found.kind) ? rewardFormat(found.kind) : undefined, rangemode: "tozero" }),
     },
-    sentence: `Points are periods, bands are 95 % intervals.${found.settled ? " In the grey part rewards are still to come." : ""}`,
+    sentence: `Each point is a period; ${looks(found)}.${found.settled ? " In the grey part rewards are still to come." : ""}`,
     table: { columns: [{ title: "side" }, { title: "from" }, { title: "decision", number: true }, { title: "rewards", number: true }, { title: "mean", number: true }, { title: "95 % interval", number: true }], rows },
   };
 }
@@ -98,18 +110,16 @@ function drawUplift(found, against, summed) {
   const write = (value) => f.difference(value, found.kind);
   const place = summed === "so_far" ? one.start.map((_, at) => (against === "time" ? moment(one.end[at]) : one.next[at])) : middles(one, against);
   const hover = numbers.mean.map((mean, at) => `${write(mean)}<br>95 %: ${f.between(numbers.low[at], numbers.high[at], write)}<br>${summed === "so_far" ? "all up to" : "from"} ${f.clock(summed === "so_far" ? one.end[at] : one.start[at])}`);
-  const at = numbers.mean.findLastIndex((value) => value !== null);
-  const verdict = at < 0 ? "" : numbers.low[at] > 0 ? "the bandit earns more" : numbers.high[at] < 0 ? "the bandit earns less" : "not decided yet: the band has zero in it";
-  const which = summed === "so_far" ? "So far" : "In the last period";
+  const other = one.whole.over === "caller" ? "your rule" : "holdout";
   const range = rangeOf(found, against);
   return {
     data: banded(place, numbers, "uplift", c.policy, hover), height: 280,
     layout: {
       ...unsettled(found, against, range[1]),
       xaxis: timeAxis(against, { range, zeroline: false }),
-      yaxis: axis({ title: f.isRate(found.kind) ? "bandit − holdout (percentage points)" : "bandit − holdout (reward)", tickformat: f.isRate(found.kind) ? "+.3~p" : "+.3~r", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
+      yaxis: axis({ title: f.isRate(found.kind) ? `bandit − ${other} (percentage points)` : `bandit − ${other} (reward)`, tickformat: f.isRate(found.kind) ? "+.3~p" : "+.3~r", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
     },
-    sentence: at < 0 ? "" : `${which} ${write(numbers.mean[at])} per decision, 95 %: ${f.between(numbers.low[at], numbers.high[at], write)}: ${verdict}.`,
+    sentence: `${one.whole.words}.`,
     table: {
       columns: [{ title: "from" }, { title: "to" }, { title: "uplift", number: true }, { title: "95 % interval", number: true }],
       rows: numbers.mean.map((mean, at) => [f.clock(summed === "so_far" ? one.start[0] : one.start[at]), f.clock(one.end[at]), write(mean), f.between(numbers.low[at], numbers.high[at], write)]),

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.intervals import Looks
 from tensorbandits.base.checks import nearest
 from tensorbandits.service.page.views import believed, kept, past
 from tensorbandits.service.page.views.cache import ViewCache
-from tensorbandits.service.page.views.parts import Reader, count, levels, plain, probability, word
+from tensorbandits.service.page.views.parts import Reader, count, levels, looks, plain, probability, word
 from tensorbandits.store import Event
 
 __all__ = ["VIEWS", "ViewCache", "ViewSource", "view"]
@@ -58,9 +59,9 @@ def view(source: ViewSource, what: str, params: Mapping[str, str] | None = None)
     return found
 
 
-def _overview(source: ViewSource) -> dict[str, Any]:
+def _overview(source: ViewSource, intervals: Looks) -> dict[str, Any]:
     last = next(iter(kept.events(source.bandit, source.tail(1), 1)["events"]), None)
-    return past.overview(source.bandit, source.now(), last)
+    return past.overview(source.bandit, source.now(), last, intervals)
 
 
 def _events(source: ViewSource, count: int) -> dict[str, Any]:
@@ -77,8 +78,16 @@ class PageView(NamedTuple):
 
 VIEWS = {
     "space": PageView(lambda source: kept.space(source.bandit)),
-    "overview": PageView(_overview),
-    "reward": PageView(lambda source: past.reward(source.bandit, source.now())),
+    "overview": PageView(_overview, {"intervals": looks}),
+    "uplift": PageView(
+        lambda source, over, level, intervals: source.bandit.uplift(
+            source.now(), over=over, level=level, looks=intervals
+        ).to_dict(),
+        {"over": word, "level": probability(0.95), "intervals": looks},
+    ),
+    "reward": PageView(
+        lambda source, intervals: past.reward(source.bandit, source.now(), intervals), {"intervals": looks}
+    ),
     "traffic": PageView(lambda source, mode: past.traffic(source.bandit, mode), {"mode": word}),
     "heat": PageView(
         lambda source, **given: believed.heat(source.bandit, **given),
@@ -94,7 +103,9 @@ VIEWS = {
         {"count": count(_OLDEST, _MOST_EVENTS)},
     ),
     "drift": PageView(lambda source: believed.drift(source.bandit)),
-    "apprentice": PageView(lambda source: kept.apprentice(source.bandit)),
+    "apprentice": PageView(
+        lambda source, intervals: kept.apprentice(source.bandit, source.now(), intervals), {"intervals": looks}
+    ),
     "events": PageView(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
     "health": PageView(lambda source: {"numbers": dict(source.health())}),
 }

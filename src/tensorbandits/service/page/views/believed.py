@@ -13,7 +13,6 @@ from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
-from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import FEWEST
 from tensorbandits.policies.approximate import as_modelling
 from tensorbandits.service.page.views.parts import MOST, Floats, retired
@@ -53,7 +52,7 @@ def heat(
         return {
             "kind": kind,
             "level": level,
-            "rewards": bandit.policy.ledger.rounds,
+            "rewards": bandit.policy.ledger.rounds - bandit.policy.pseudo.rounds,
             "modes": found.modes,
             "rows": [str(found.labels[0][at]) for at in kept[0]],
             "columns": [str(found.labels[1][at]) for at in kept[1]],
@@ -74,14 +73,15 @@ def effects(bandit: Core, level: float) -> dict[str, Any]:
     if policy is None:
         return {"why": f"{type(bandit.policy).__name__} believes in no tensor that could be explained."}
     with bandit.known() as (space, _):
-        found, ledger = beliefs.believed(space, policy, None, 1, level), policy.copy_ledger()
+        found = beliefs.believed(space, policy, None, 1, level)
     shares = [(part, found.explanation.shares[part]) for part in found.parts()]
     return {
         "kind": policy.reward,
         "level": level,
         "rewards": found.rewards,
+        "pseudo": found.pseudo,
         "scale": found.scale,
-        "modes": [_of_mode(found, space, ledger, mode) for mode in range(len(space.modes))],
+        "modes": [_of_mode(found, space, mode) for mode in range(len(space.modes))],
         "interactions": [
             {"part": found.part(part), "modes": len(part), "share": share, "low": low, "high": high}
             for part, (share, low, high) in shares
@@ -103,11 +103,12 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
         decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
         with policy.still():
             found = beliefs.best_arms(policy, [query], count, level)
-            counts = [policy.ledger[cell].rounds for cell in found.cells.tolist()]
+            pseudo = policy.pseudo
+            counts = [max(policy.ledger[cell].rounds - pseudo[cell].rounds, 0.0) for cell in found.cells.tolist()]
         return {
             "kind": getattr(policy, "reward", None),
             "level": level,
-            "rewards": policy.ledger.rounds,
+            "rewards": policy.ledger.rounds - policy.pseudo.rounds,
             "context": {mode: space.level(mode, label) for mode, label in given.items()},
             "modes": [space.modes[mode] for mode in decided],
             "arms": [
@@ -124,7 +125,13 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
 def drift(bandit: Core) -> dict[str, Any]:
     """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
     if bandit.policy.ledger.rounds < FEWEST:
-        return {"words": "", "moved": [], "evidence": None, "news": NEWS, "rewards": bandit.policy.ledger.rounds}
+        return {
+            "words": "",
+            "moved": [],
+            "evidence": None,
+            "news": NEWS,
+            "rewards": bandit.policy.ledger.rounds - bandit.policy.pseudo.rounds,
+        }
     found = bandit.diagnose()
     moved = [{**one._asdict(), "label": None if one.label is None else str(one.label)} for one in found.moved]
     return {
@@ -156,13 +163,12 @@ def _highest(values: Floats, axis: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-means, kind="stable")[:MOST])
 
 
-def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[str, Any]:
+def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
     """The levels of a mode, the best first."""
     typical, own = found.explanation.typical[mode], found.explanation.own
     order = np.argsort(-typical[:, 0], kind="stable")
     shown = order if len(order) <= MOST else np.concatenate([order[:_BEST], order[_BEST - MOST :]])
     gone = retired(space, mode)
-    told = np.bincount(ledger.cells[:, mode], ledger.counts, minlength=len(typical))
     return {
         "mode": space.modes[mode],
         "context": mode in space.context,
@@ -175,7 +181,7 @@ def _of_mode(found: Beliefs, space: Space, ledger: Ledger, mode: int) -> dict[st
                 **dict(zip(("reward", "low", "high"), typical[level].tolist(), strict=True)),
                 "effect": found.explanation.effects[mode][level, 0],
                 "own": None if own is None else own[mode][level],
-                "rewards": told[level],
+                "rewards": found.told[mode][level],
             }
             for level in shown.tolist()
         ],

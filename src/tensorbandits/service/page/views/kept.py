@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorbandits.bandit.apprentice import MeanEstimate
+import numpy as np
+
+from tensorbandits.bandit.apprentice import Estimated
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.intervals import Looks
+from tensorbandits.policies.approximate import as_sampling
+from tensorbandits.service.page.views import past
 from tensorbandits.service.page.views.parts import retired
-from tensorbandits.service.page.views.past import lag
 from tensorbandits.space import Space
 from tensorbandits.space.labels import written
 from tensorbandits.store import Event
@@ -18,6 +22,10 @@ _EDGES = (  # of the bars of lags, in seconds
     *(0, 0.1, 0.3, 1, 3, 10, 30, _MINUTE, 3 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE),
     *(_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
 )
+_SETTINGS = ("holdout", "window", "default", "half_life", "apprentice", "rollout")
+STEPS = (0.01, 0.05, 0.2, 0.5, 1.0)  # of a gradual start
+_RECENT = 2_000  # decisions of which the model says what it would have played
+_POSTERIOR = (0.025, 0.975)
 _LABELS = 4  # labels of a mode that a rule lists
 
 
@@ -40,7 +48,7 @@ def space(bandit: Core) -> dict[str, Any]:
         "rules": [_rule(rule) for rule in kept.rules],
         "policy": type(bandit.policy).__name__,
         "kind": getattr(bandit.policy, "reward", None),
-        "settings": {name: settings.get(name) for name in ("holdout", "window", "default", "half_life", "apprentice")},
+        "settings": {name: settings.get(name) for name in _SETTINGS},
         "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},
         "version": kept.version,
     }
@@ -73,7 +81,7 @@ def decisions(bandit: Core, oldest: Sequence[Mapping[str, Any]], now: float) -> 
             }
             for one in oldest
         ],
-        "lag": lag(lags),
+        "lag": past.lag(lags),
         "bars": [
             {"from": low, "to": high, "count": sum(low <= one < (high or float("inf")) for one in lags)}
             for low, high in zip(_EDGES, (*_EDGES[1:], None), strict=True)
@@ -81,24 +89,41 @@ def decisions(bandit: Core, oldest: Sequence[Mapping[str, Any]], now: float) -> 
     }
 
 
-def apprentice(bandit: Core) -> dict[str, Any]:
+def apprentice(bandit: Core, now: float, looks: Looks) -> dict[str, Any]:
     """Return what the bandit would have earned, what the caller's rule did, and the difference, with 95 % intervals.
 
-    ``verdict`` is better, worse, or open while the interval of the difference has both signs.
+    ``support`` is the share of what it would have played that the rule plays too: without it there is no estimate
+    (``mean``), and the interval is as wide as rewards can be. ``model`` is what the bandit believes of what it would
+    have played of late. ``verdict`` is better, worse, open, unsupported or too few. ``uplift`` is that of a gradual
+    start, where the bandit decides for a share of visitors, ``rollout``.
     """
-    sums, on = bandit.state.apprentice, bool(bandit.state.settings.get("apprentice"))
-    found: dict[str, Any] = {"on": on, "count": 0, "bandit": None, "rule": None, "difference": None, "verdict": "open"}
-    found |= {"kind": getattr(bandit.policy, "reward", None), "waiting": bandit.waiting}
-    if not sums.count:
-        return found
-    difference = _interval(sums.difference)
-    verdict = "better" if difference["low"] > 0 else "worse" if difference["high"] < 0 else "open"
-    means = {"bandit": _interval(sums.would), "rule": _interval(sums.earned), "difference": difference}
-    return found | means | {"count": sums.count, "verdict": verdict}
+    state = bandit.state
+    rollout = state.shares.rollout
+    with bandit.lock:
+        found, wanted = state.apprentice.judged(past.kind_of(bandit), looks=looks), state.apprentice.wanted[:_RECENT]
+    shown: dict[str, Any] = {"on": rollout is not None, "rollout": rollout, "kind": past.kind_of(bandit)}
+    shown |= {"waiting": bandit.waiting, "intervals": looks, "count": found.count, "verdict": found.verdict}
+    shown |= {"model": None, "support": None, "steps": list(STEPS), "uplift": past.uplift_shown(bandit, now, looks)}
+    shown |= dict.fromkeys(("bandit", "rule", "difference"))
+    if found.count:
+        shown |= {name: getattr(found, name)._asdict() for name in ("bandit", "rule", "difference")}
+        shown |= {"support": found.support, "bounded": found.bounded, "model": _believed(bandit, wanted, found.rule)}
+    return shown
 
 
-def _interval(found: MeanEstimate) -> dict[str, float]:
-    return {"mean": found.mean, "low": found.mean - found.within, "high": found.mean + found.within}
+def _believed(bandit: Core, wanted: Sequence[Any], rule: Estimated) -> dict[str, float] | None:
+    """What the bandit believes that it would earn more than the rule, with 95 % of its posterior between the bounds."""
+    policy = as_sampling(bandit.policy)
+    if policy is None or not wanted:
+        return None
+    cells, counts = np.unique(np.array(wanted), axis=0, return_counts=True)
+    with bandit.known():
+        means = policy.samples(cells) @ (counts / counts.sum())
+    low, high = np.quantile(means, _POSTERIOR, method="weibull")
+    mean, reach = float(means.mean()), rule.high - rule.mean  # what the rule earns is not sure either
+    below, above = (float(np.hypot(one, reach)) for one in (mean - low, high - mean))
+    difference = mean - rule.mean
+    return {"mean": difference, "low": difference - below, "high": difference + above}
 
 
 def _event(space: Space, event: Event, decided: Sequence[int] | None) -> dict[str, Any]:

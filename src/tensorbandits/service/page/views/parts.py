@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.bandit import intervals
+from tensorbandits.bandit.intervals import RATES, Looks, check_looks
 from tensorbandits.bandit.timeline import means
 from tensorbandits.base.checks import check_probability
 from tensorbandits.space import Space
@@ -17,9 +19,7 @@ from tensorbandits.space.labels import Label, written
 
 Floats = NDArray[np.float64]
 
-NORMAL = 1.959964  # standard errors on each side that hold 95 %
 MOST = 40  # levels of a mode that a person can read
-RATES = ("bernoulli", "binomial")  # kinds of reward of which means are shares
 
 
 def plain(value: Any) -> Any:
@@ -45,25 +45,26 @@ def retired(space: Space, mode: int) -> set[int]:
     return {space.level(name, label) for label in space.retired.get(name, [])}
 
 
-def bounds(sums: Floats, kind: str | None) -> dict[str, Floats]:
+def bounds(sums: Floats, kind: str | None, events: float = 1.0, looks: Looks = "anytime") -> dict[str, Floats]:
     """Return mean rewards with their 95 % intervals, of rows of decisions, rewards, their sum and that of squares.
 
-    Of clicks it is Wilson's interval, which is right for few and for none of them too.
+    ``events`` is the share of rewards that are not 0.
 
-    >>> found = bounds(np.array([[10.0, 8.0, 0.0, 0.0]]), "bernoulli")
+    >>> found = bounds(np.array([[10.0, 8.0, 0.0, 0.0]]), "bernoulli", looks="fixed")
     >>> found["mean"].item(), found["low"].item(), round(found["high"].item(), 2)
     (0.0, 0.0, 0.32)
     """
-    found = means(sums)
-    mean = found["mean"]
+    found, count = means(sums), sums[:, 1]
     if kind in RATES:
-        count = np.where(sums[:, 1] > 0, sums[:, 1], np.nan)
-        share = np.clip(mean, 0.0, 1.0)
-        middle = (share + NORMAL**2 / (2 * count)) / (1 + NORMAL**2 / count)
-        half = np.sqrt(share * (1 - share) / count + (NORMAL / (2 * count)) ** 2) * NORMAL / (1 + NORMAL**2 / count)
-        return {"mean": mean, "low": np.minimum(middle - half, mean).clip(0), "high": np.maximum(middle + half, mean)}
-    half = NORMAL * found["error"]
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+        return intervals.rate(found["mean"], count, looks=looks)._asdict()
+    return intervals.amount(found["mean"], found["error"], count * events, looks=looks)._asdict()
+
+
+def looks(name: str, value: str | None, space: Space) -> Looks:
+    """Read which intervals are wanted: valid at every look, or at one time."""
+    if value is not None and value not in get_args(Looks):
+        raise ValueError(f"{name} is {value!r}; give 'anytime', valid at every look, or 'fixed', valid at one time")
+    return check_looks(value or "anytime")
 
 
 # Parameters of a request: what reads one, given its name, its text if there is any, and the space.

@@ -1,67 +1,91 @@
 """Views of what was decided and what it earned: numbers, reward and uplift over time, traffic.
 
-Where a reward has a default, those who do not click say so only at the end of their window, so that the mean of the
-rewards that are there already is far too high. Decisions therefore count once they are settled: when nearly all up to
-them have a reward, which they have when windows end. Policy and holdout are compared on the same decisions.
+Those who do not click say so only at the end of their window, so that the mean of the rewards that are there already is
+far too high. Decisions therefore count in their order, as far as it is settled what all before earned
+(:mod:`tensorbandits.bandit.comparison`); the others are shown as still to come. Intervals are valid at every look,
+unless somebody asks for those of one time that was fixed beforehand.
 
 Notation: sums (n, 4) are decisions, rewards, sum of rewards, sum of their squares.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.bandit import uplift as compare
+from tensorbandits.bandit.comparison import DECISIONS, EVENTS, REWARDS, SIDES, SQUARES, TOTAL, Compared
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.timeline import SIDES, Timeline
+from tensorbandits.bandit.intervals import Looks
+from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.service.page.views.parts import Floats, bounds
 
-_SETTLED = 0.99  # share of decisions with a reward, from which on they count
-_TOGETHER = 20  # decisions of which that share is taken, at least
-_LATE = 2.0  # windows after which decisions count, whether they have a reward or not
 _POINTS = 40  # over time, at most
 _FEWEST_POINTS = 5
 _REWARDS = 100  # of a point, if there can be some points with as many
 _SPARKS = 24  # points of the small line on a card
 _NAMED = 7  # levels with a colour of their own
 _QUANTILES = (0.5, 0.9, 0.99)
-_SMALLEST = 1e-9  # relative; what is nearer to 0 is 0
 
 
-def overview(bandit: Core, now: float, last: Mapping[str, Any] | None) -> dict[str, Any]:
+def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Looks = "anytime") -> dict[str, Any]:
     """Return the numbers that are seen first.
 
-    ``policy`` and ``holdout`` have decisions, rewards, and the mean reward with its 95 % interval; ``uplift`` is their
-    difference, and relative to the holdout; ``settled`` is the share of decisions that these means are of. ``lag`` is
-    in seconds from decision to reward, ``last`` is the last event.
+    ``policy``, ``holdout`` and ``caller`` (a caller's own rule) have decisions, rewards, and the mean reward with its
+    95 % interval; ``uplift`` is what the policy earns more than the side that it is drawn with, and relative to it;
+    ``settled`` is the share of decisions that these means are of, ``to_come`` how many of the others wait. ``pseudo``
+    are rewards that nobody earned: of another level, as which a new one started. ``lag`` is in seconds from decision to
+    reward, ``last`` is the last event.
     """
-    timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(bandit, timeline, now)
-    sums = totals[ripe].sum(axis=0)
-    sides = {name: _side(totals[:, at].sum(axis=0), sums[at], kind) for at, name in enumerate(SIDES)}
+    compared = bandit.compared(now)
+    timeline, kind = bandit.timeline(), kind_of(bandit)
+    totals = timeline.totals
     decided = totals[..., 0].sum()
+    waiting = compared.waiting.sum()
+    sides = {name: side._asdict() for name, side in compare.means(compared, kind, looks=looks).items()}
+    nobody = dict.fromkeys(("mean", "low", "high"))
+    for name, whole in zip(SIDES, totals.sum(axis=0), strict=True):
+        if whole[0] or name == "policy":  # all that was decided and rewarded, settled or not
+            sides[name] = {**sides.get(name, nobody), "decisions": int(whole[0]), "rewards": int(whole[1])}
+    shares = bandit.state.shares
     return {
         "kind": kind,
         "decisions": int(decided),
         "rewards": int(totals[..., 1].sum()),
-        "learned": bandit.policy.ledger.rounds,
+        "learned": bandit.policy.ledger.rounds - bandit.policy.pseudo.rounds,
+        "pseudo": bandit.policy.pseudo.rounds,
         "waiting": bandit.waiting,
-        "settled": totals[ripe][..., 0].sum() / decided if decided else None,
+        "settled": 1.0 - waiting / decided if decided else None,
+        "to_come": int(waiting),
         "policy": sides["policy"],
-        "holdout": sides["holdout"] if totals[:, 1, 0].any() else None,
-        "uplift": _uplift(sums, kind),
+        "holdout": sides.get("holdout"),
+        "caller": sides.get("caller"),
+        "uplift": uplift_shown(bandit, now, looks),
+        "intervals": looks,
         "lag": lag(list(bandit.state.lags)),
         "first_time": float(timeline.starts[0]) if timeline.count else None,
         "last_time": timeline.last if timeline.count else None,
         "last_event": last,
-        "spark": _spark(totals[ripe][:, int(not sides["policy"]["rewards"])]),
+        "spark": _spark(totals[_settled(bandit, timeline)][:, _main(totals)]),
         "version": bandit.space.version,
-        "apprentice": _is_apprentice(bandit),
+        "apprentice": shares.rollout is not None,
+        "rollout": shares.rollout,
     }
+
+
+def uplift_shown(bandit: Core, now: float, looks: Looks) -> dict[str, Any] | None:
+    """Return how much more the policy earns, with what is to be said before it; ``None`` if nothing is compared."""
+    found = bandit.uplift(now, looks=looks)
+    if found.over is None or found.ratio is None or found.verdict == "none":
+        return None
+    shown = found.to_dict()
+    del shown["relative"]
+    if found.relative is not None:
+        shown |= dict(zip(("relative", "relative_low", "relative_high"), found.relative, strict=True))
+    return shown
 
 
 def lag(lags: Sequence[float]) -> dict[str, Any] | None:
@@ -72,32 +96,70 @@ def lag(lags: Sequence[float]) -> dict[str, Any] | None:
     return {"count": len(lags), **{f"p{100 * q:.0f}": one for q, one in zip(_QUANTILES, found.tolist(), strict=True)}}
 
 
-def reward(bandit: Core, now: float) -> dict[str, Any]:
-    """Return mean rewards over time with 95 % intervals, the holdout's apart, and what lies between them.
+def reward(bandit: Core, now: float, looks: Looks = "anytime") -> dict[str, Any]:
+    """Return mean rewards over time with 95 % intervals, of each side, and what lies between policy and the other.
 
-    Each side has points of its own, of about 100 rewards at least; ``uplift`` has those of the holdout, with the
-    difference of each (``difference``) and of all up to it (``so_far``). Points are given by their first decision, and
-    by the times at which they begin and end. ``settled`` is where means end, as later rewards are still to come.
+    Each side has points of its own, of about 100 rewards at least; ``uplift`` has those of the side that it is over,
+    with the difference of each (``difference``), of all up to it (``so_far``), and ``whole``, all that can be said.
+    Points are given by their first decision, and by the times at which they begin and end. ``settled`` is where means
+    end, as later rewards are still to come.
     """
-    timeline, kind = bandit.timeline(), _kind(bandit)
-    totals, ripe = timeline.totals, _settled(bandit, timeline, now)
-    kept = np.where(ripe[:, None, None], totals, 0.0)
+    compared = bandit.compared(now)
+    timeline, kind = bandit.timeline(), kind_of(bandit)
+    totals, ripe = timeline.totals, _settled(bandit, timeline)
+    kept, events = np.where(ripe[:, None, None], totals, 0.0), _events(compared)
     found: dict[str, Any] = {"kind": kind, "decisions": timeline.count, "settled": _edge(timeline, ripe)}
     for at, name in enumerate(SIDES):
         starts = _starts(kept[:, at, 1])
         found[name] = None
         if kept[:, at, 1].any():
             sums = np.add.reduceat(kept[:, at], starts, axis=0)
-            found[name] = {**_places(timeline, starts, ripe), "rewards": sums[:, 1], **bounds(sums, kind)}
-    found |= {"uplift": None, "apprentice": _is_apprentice(bandit)}
-    if found["policy"] and found["holdout"]:
-        starts = _starts(kept[:, 1, 1])
-        parts = np.add.reduceat(kept, starts, axis=0)
-        told = parts[..., 1].sum(axis=1) > 0
-        each, whole = (_difference(some[told], kind) for some in (parts, parts.cumsum(axis=0)))
-        places = {name: values[told] for name, values in _places(timeline, starts, ripe).items()}
-        found["uplift"] = {**places, "difference": each, "so_far": whole}
+            numbers = bounds(sums, kind, events, looks)
+            found[name] = {**_places(timeline, starts, ripe), "rewards": sums[:, 1], **numbers}
+    shares = bandit.state.shares
+    found |= {"uplift": None, "apprentice": shares.rollout is not None, "rollout": shares.rollout, "intervals": looks}
+    whole = uplift_shown(bandit, now, looks)
+    if whole is not None:
+        found["uplift"] = {
+            **_over_time(timeline, kept, SIDES.index(whole["over"]), kind, events, looks),
+            "whole": whole,
+        }
     return found
+
+
+def _over_time(
+    timeline: Timeline, kept: Floats, other: int, kind: str | None, events: float, looks: Looks
+) -> dict[str, Any]:
+    """How much more the policy earned than another side, of blocks in which both could decide by the same chances."""
+    chances = timeline.chances()
+    some = np.flatnonzero((chances[:, [0, other]].min(axis=1) > 0) & kept[:, [0, other], 0].any(axis=1))
+    weights = chances[some, 0] / chances[some, other]
+    parts = np.zeros((len(some), 3, 5))
+    parts[..., [DECISIONS, REWARDS, TOTAL, SQUARES]] = kept[some]
+    parts[..., EVENTS] = events * parts[..., REWARDS]
+    starts = _starts(parts[:, other, REWARDS])
+    ends = np.append(starts[1:], len(some))
+
+    def gap(first: int, end: int) -> list[float]:
+        here = slice(first, end)
+        sides = (parts[here, 0], parts[here, other])
+        return [one.item() for one in compare.between(*sides, weights[here], kind, 0.95, looks)[2]]
+
+    pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    names = ("mean", "low", "high")
+    series = {
+        "difference": [gap(first, end) for first, end in pairs],
+        "so_far": [gap(0, end) for _, end in pairs],
+    }
+    times = np.append(timeline.starts, timeline.last)
+    last = some[ends - 1] + 1 if len(some) else ends
+    return {
+        "first": some[starts] * timeline.length if len(some) else starts,
+        "next": np.minimum(last * timeline.length, timeline.count),
+        "start": timeline.starts[some[starts]] if len(some) else starts,
+        "end": times[np.minimum(last, len(timeline))],
+        **{name: dict(zip(names, np.array(rows).reshape(-1, 3).T, strict=True)) for name, rows in series.items()},
+    }
 
 
 def traffic(bandit: Core, mode: str | None) -> dict[str, Any]:
@@ -113,7 +175,7 @@ def traffic(bandit: Core, mode: str | None) -> dict[str, Any]:
     if not timeline.count:
         return {**found, "start": [], "end": [], "first": [], "shares": [], "totals": []}
     starts = np.arange(0, len(timeline), -(-len(timeline) // _POINTS))
-    side = int(not timeline.totals[:, 0, 0].any())  # an apprentice decides nothing: what was played is the holdout's
+    side = 0 if timeline.totals[:, 0, 0].any() else _main(timeline.totals)  # an apprentice that watches decides nothing
     counts = timeline.levels(at)[:, side, 0, : len(labels)]
     counts = np.add.reduceat(np.pad(counts, [(0, 0), (0, len(labels) - counts.shape[1])]), starts, axis=0)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
@@ -134,34 +196,28 @@ def traffic(bandit: Core, mode: str | None) -> dict[str, Any]:
     }
 
 
-def _kind(bandit: Core) -> str | None:
+def kind_of(bandit: Core) -> str | None:
+    """Return what a reward of a bandit is, if its policy says so."""
     kind: str | None = getattr(bandit.policy, "reward", None)
     return kind
 
 
-def _is_apprentice(bandit: Core) -> bool:
-    return bool(bandit.state.settings.get("apprentice"))
+def _settled(bandit: Core, timeline: Timeline) -> NDArray[np.bool_]:
+    """Which blocks count, (blocks,): those of decisions whose rewards are all settled."""
+    count = bandit.state.settled_marks
+    ends = np.minimum(np.arange(1, len(timeline) + 1) * timeline.length, timeline.count)
+    return np.asarray(ends <= count)
 
 
-def _settled(bandit: Core, timeline: Timeline, now: float) -> NDArray[np.bool_]:
-    """Which blocks count, (blocks,); without a default rewards come as they are, and all do."""
-    window = bandit.state.book.window
-    if bandit.state.book.default is None or window is None or not bandit.waiting:
-        return np.ones(len(timeline), dtype=bool)
-    length = _LATE * window.length
-    if window.rounds:
-        ripe = np.arange(1, len(timeline) + 1) * timeline.length <= timeline.count - length
-    else:
-        ripe = np.append(timeline.starts[1:], timeline.last) <= now - length
-    decisions, rewards = timeline.totals.sum(axis=1)[:, :2].T
-    chunk = -(-_TOGETHER // timeline.length)
-    for begin in range(0, len(ripe), chunk):
-        here = slice(begin, begin + chunk)
-        whole = (min(begin + chunk, len(ripe)) - begin) * timeline.length >= _TOGETHER
-        if not ripe[here].all() and not (whole and rewards[here].sum() >= _SETTLED * decisions[here].sum()):
-            break
-        ripe[here] = True
-    return np.asarray(ripe)
+def _events(compared: Compared) -> float:
+    """The share of rewards that are not 0."""
+    sums = compared.sums.sum(axis=(0, 1)) if len(compared.sums) else np.zeros(5)
+    return float(sums[EVENTS] / sums[REWARDS]) if sums[REWARDS] > 0 else 1.0
+
+
+def _main(totals: Floats) -> int:
+    """The side that has most decisions."""
+    return int(np.argmax(totals[..., 0].sum(axis=0))) if len(totals) else 0
 
 
 def _edge(timeline: Timeline, ripe: NDArray[np.bool_]) -> dict[str, float] | None:
@@ -195,46 +251,6 @@ def _places(timeline: Timeline, starts: NDArray[np.int64], ripe: NDArray[np.bool
         found["next"] = np.maximum(np.minimum(found["next"], edge["first"]), first)
         found["end"] = np.maximum(np.minimum(found["end"], edge["time"]), times)
     return found
-
-
-def _side(whole: Floats, ripe: Floats, kind: str | None) -> dict[str, Any]:
-    """The numbers of a side: what was decided and rewarded at all, and the mean reward of what is settled."""
-    means = {name: values.item() for name, values in bounds(ripe[None], kind).items()}
-    return {"decisions": int(whole[0]), "rewards": int(whole[1]), **means}
-
-
-def _difference(sums: Floats, kind: str | None) -> dict[str, Floats]:
-    """How much higher the policy's mean rewards are than the holdout's, of sums (n, 2, 4), with 95 % intervals.
-
-    The bounds of the difference come from those of both means (Zou and Donner 2008), which are right for few clicks.
-    """
-    policy, holdout = (bounds(sums[:, side], kind) for side in range(2))
-    mean = policy["mean"] - holdout["mean"]
-    low = mean - np.hypot(policy["mean"] - policy["low"], holdout["high"] - holdout["mean"])
-    high = mean + np.hypot(policy["high"] - policy["mean"], holdout["mean"] - holdout["low"])
-    return {"mean": mean, "low": low, "high": high}
-
-
-def _uplift(sums: Floats, kind: str | None) -> dict[str, float] | None:
-    """How much higher the policy's mean reward is, of sums (2, 4), also relative to the holdout's above 0."""
-    if sums[:, 1].min() < 2:
-        return None
-    found = {name: values.item() for name, values in _difference(sums[None], kind).items()}
-    policy, holdout = ({name: one.item() for name, one in bounds(side[None], kind).items()} for side in sums)
-    if holdout["low"] > 0 and policy["low"] >= 0:  # else no ratio says anything
-        low = _ratio(policy["mean"], holdout["mean"], policy["low"], holdout["high"], -1.0)
-        high = _ratio(policy["mean"], holdout["mean"], policy["high"], holdout["low"], 1.0)
-        found |= {"relative": policy["mean"] / holdout["mean"] - 1.0, "relative_low": low, "relative_high": high}
-    return found
-
-
-def _ratio(one: float, two: float, at: float, by: float, sign: float) -> float:
-    """A bound of a ratio of means, less 1, from opposite bounds of both (Donner and Zou 2012)."""
-    below = by * (2.0 * two - by)
-    if abs(below) < _SMALLEST * two * two:  # the limit: of the lower bound it is finite
-        return math.inf if sign > 0 else at * (2.0 * one - at) / (2.0 * max(one, _SMALLEST) * two) - 1.0
-    root = math.sqrt(max((one * two) ** 2 - at * (2.0 * one - at) * below, 0.0))
-    return (one * two + sign * root) / below - 1.0
 
 
 def _spark(sums: Floats) -> Floats:
