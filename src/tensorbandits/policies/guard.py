@@ -6,11 +6,11 @@ some probability. Each time when it is drawn, its draw is asked what cold play l
 lose::
 
     doubt  =  mean of (best - played cold) / mean of (best - any),         both over the last third of the rounds, about
-    share  =  doubt, but at most 10 %
+    share  =  doubt, but at most 0.3 sqrt(T),                              T the temperature of cold play
 
 and the share of the decisions is made by draws of the posterior, which try every cell as often as it is believed to be
 the best. So what the guard costs is bounded, and ends with the doubt; and a cell that is played although it is doubted
-has the others tried, for as long as that lasts.
+has the others tried, for as long as that lasts. The colder the play, the more a draw of the posterior costs beside it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _LATELY = 3.0  # the weight of what was seen at some time falls by this power of
 
 
 class WarmGuard:
-    """What the posterior doubts of cold play, given the levels of the ``context`` modes, and its share of decisions."""
+    """What the posterior doubts of play at a temperature, given the levels of the ``context`` modes, and its share."""
 
-    def __init__(self, context: Cell = (), tuning: Tuning = USUAL) -> None:
-        self.context, self.tuning = context, tuning
+    def __init__(self, temperature: float, context: Cell = (), tuning: Tuning = USUAL) -> None:
+        self.context = context
+        self.most = min(tuning.guard * math.sqrt(temperature), 1.0)  # share
         self.share = 0.0  # of decisions that the posterior makes
         self.looks = 0
         self.received = 0.0  # rewards that there were at the last look
@@ -60,7 +61,7 @@ class WarmGuard:
         self.received = ledger.received
         self.cold += new * (best - played - self.cold)
         self.blind += new * (best - blind - self.blind)
-        self.share = min(self.tuning.guard, self.doubt)
+        self.share = min(self.doubt, self.most)
 
     @property
     def doubt(self) -> float:

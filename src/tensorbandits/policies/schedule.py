@@ -20,7 +20,7 @@ def settled_from(numbers: Sequence[int], *, together: bool, augmented: bool, tun
     ``together`` says whether a chain draws all numbers together, ``augmented`` whether rewards are clicks or counts.
 
     >>> [settled_from([98, 201], together=together, augmented=True) for together in (False, True)]
-    [4000.0, 500.0]
+    [4000.0, 1000.0]
     """
     if together:
         return tuning.settled_together

@@ -91,7 +91,7 @@ class GibbsOracle:
         self.worth = 1.0  # rewards that say as much as one normal one
         self._unscored: list[Unscored] = []  # rewards that structures will be scored by
         self._together = 1.0  # of these, that are scored at once
-        self.guard = WarmGuard(tuning=tuning)  # of play that is colder than the posterior
+        self.guard = WarmGuard(exploration, tuning=tuning)  # of play that is colder than the posterior
         self._chances: tuple[tuple[float, ...], Floats] = ((), _SURE)  # scores, and the chances that they make
         self._anew = False  # whether every draw is a new one, which tells what is believed and is not played
 
@@ -108,7 +108,7 @@ class GibbsOracle:
 
     def detach(self) -> None:
         """Make this copy draw anew each time, and by the posterior itself, whatever would be played."""
-        self._anew, self.exploration, self.guard = True, 1.0, WarmGuard(tuning=self.tuning)
+        self._anew, self.exploration, self.guard = True, 1.0, WarmGuard(1.0, tuning=self.tuning)
 
     @property
     def chances(self) -> Floats:
@@ -463,7 +463,8 @@ class GibbsOracle:
         ]
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing, self._unscored = 0.0, 0, []
-            self.samplers, self.guard = self._start(shape, candidates), WarmGuard(self.guard.context, self.tuning)
+            self.samplers = self._start(shape, candidates)
+            self.guard = WarmGuard(self.exploration, self.guard.context, self.tuning)
             self.guardian = self._start_guardian(shape, candidates)
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):

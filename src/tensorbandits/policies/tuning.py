@@ -23,8 +23,8 @@ class Tuning:
         too, the third (suite ``revenue``).
     sharpened_from : rewards for each number that is learned, from which on rewards count more than once; before there
         are so many, sharpening what they say only spreads their errors (suite ``exploration``).
-    guard : the share of decisions, at most, that the posterior itself makes while it doubts the others (suite
-        ``locking``).
+    guard : times the root of the temperature, the share of decisions, at most, that the posterior itself makes while
+        it doubts the others (suite ``locking``).
     guard_sweeps : the posterior's sweeps over those of the chain that plays (suite ``locking``).
     judged_from : rewards for each number of the first structure, before which structures are not judged (suite
         ``beds``).
@@ -56,8 +56,8 @@ class Tuning:
     temperature_of_clicks: float = 0.1
     temperature_of_rates: float = 0.25
     sharpened_from: float = 4.0
-    guard: float = 0.1
-    guard_sweeps: float = 0.25
+    guard: float = 0.3
+    guard_sweeps: float = 0.5
     judged_from: float = 2.0
     any_structure: float = 0.02
     farthest: float = 12.0
@@ -69,7 +69,7 @@ class Tuning:
     plenty_of_clicks: float = 50.0
     settled: float = 1000.0
     settled_of_clicks: float = 4000.0
-    settled_together: float = 500.0
+    settled_together: float = 1000.0
     obsolete: float = 1.1
     ladder: float = 1.0 / 400.0
     deviating: float = 6.0
