@@ -29,7 +29,7 @@ ALONE = False
 TITLE = "Locking: cold play and its guard"
 
 PLAIN = (None, 0.5, 1.0)  # the default, which is 0.1 for clicks, and other temperatures
-WORLDS, STREAMS = 4, 2
+WORLDS, STREAMS = 4, 4
 LOST = 0.1  # of what cells at random lose, in the last third: what no run should lose
 
 

@@ -20,7 +20,7 @@ from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import ENOUGH
 from tensorbandits.model.rewards import Reward
 from tensorbandits.policies.schedule import ladder_steps_per_reward, settled_from, sweeps_per_reward
-from tensorbandits.policies.structures import Candidate, candidates
+from tensorbandits.policies.structures import Candidate, candidates, guardian
 from tensorbandits.policies.tuning import USUAL
 from tensorbandits.tensor.best import search_microseconds
 from tensorbandits.tensor.pairs import PairsLayout
@@ -123,13 +123,13 @@ def _sweeping(work: Workload, rounds: float) -> Terms:
     cells = work.cells(middles, numbers[0])
     kept = (1.0 + (len(found) - 1) * USUAL.least_sweeps) / len(found)  # one decides, the others lag behind
     terms: Terms = {"judged": float(len(found) if len(found) > 1 else 0)}
-    for one, count, layout in zip(found, numbers, pairs, strict=True):
-        guarded = middles > USUAL.sharpened_from * work.worth * count
-        if together:
-            often = sweeps * (1.0 + guarded)
-        else:
-            rows = sum(p * r for p, r in zip(work.shape, one.rank, strict=True)) if layout is None else layout.coded
-            often = (1 if rows > _ONE_SWEEP else _PER_REWARD) * kept * (1.0 + USUAL.guard_sweeps * guarded) * sweeps
+    guard = guardian(found, work.shape)  # it judges play from when rewards count more than once
+    guarded = middles > USUAL.sharpened_from * work.worth * numbers[0]
+    for one, count, layout in (*zip(found, numbers, pairs, strict=True), (guard, None, _layout(guard, work.shape))):
+        share = (1.0 if together else USUAL.guard_sweeps) * guarded if count is None else 1.0 if together else kept
+        rows = sum(p * r for p, r in zip(work.shape, one.rank, strict=True)) if layout is None else layout.coded
+        often = (1 if together or rows > _ONE_SWEEP else _PER_REWARD) * share * sweeps
+        if count is not None and not together:
             often = often + rewards * ladder_steps_per_reward(middles, count, *schedule) / len(found)
         each = _row_by_row(one, work.shape, cells) if layout is None else _together(layout, cells)
         if work.reward != "gaussian":

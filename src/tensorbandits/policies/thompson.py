@@ -531,8 +531,8 @@ class TensorThompsonSampling(ModelSampling):
         an amount above 0, log-normal; ``"revenue-signed"``: mostly 0, else a normal amount that may be negative too.
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
-        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, 2 % and
-        more, as far as it doubts the others. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
+        wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, as far as
+        it doubts the others, up to ``0.3 sqrt(exploration)``. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
         the posterior would have nearly all cells tried for most of a campaign (0.5 with pairs, which locked at 0.1);
         of revenue 0.25 for rates, 0.5 for amounts.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
