@@ -110,7 +110,7 @@ class _Sums(NamedTuple):
         assert rows.propensities is not None
         _, first, which = np.unique(numbered(rows.cells[:, modes]), return_index=True, return_inverse=True)
         weights = 1.0 / rows.propensities
-        sums = np.bincount(which, weights)
+        sums = np.asarray(np.bincount(which, weights), dtype=np.float64)
         error = np.sqrt(np.bincount(which, weights * (weights - 1.0)))
         allowed = there[first].astype(np.float64)
         return cls(modes, sums, allowed, (sums - allowed * (1.0 + 1e-9)) / np.maximum(error, 1e-9), first)
