@@ -532,9 +532,9 @@ class TensorThompsonSampling(ModelSampling):
     exploration : the temperature: rewards count ``1 / exploration`` times, but no more than once until there are four
         for each number that is learned. 1 samples the posterior exactly, less explores less, which pays unless a few
         wrong first impressions are costly; so below 1 the posterior itself makes a share of the decisions, as far as
-        it doubts the others, up to ``0.3 sqrt(exploration)``. ``None`` is 0.5, and 0.1 for clicks, each of which says so little that
-        the posterior would have nearly all cells tried for most of a campaign (0.5 with pairs, which locked at 0.1);
-        of revenue 0.25 for rates, 0.5 for amounts.
+        it doubts the others, up to ``0.3 sqrt(exploration)``. ``None`` is 0.5, and 0.1 for clicks, each of which says
+        so little that the posterior would have nearly all cells tried for most of a campaign (0.5 with pairs, which
+        locked at 0.1); of revenue 0.25 for rates, 0.5 for amounts.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
