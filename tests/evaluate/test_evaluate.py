@@ -1,6 +1,7 @@
 """Evaluation from logs: values that are known, learners that see no reward before its time, warnings, wrong input."""
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tensorbandits as tb
 from benchmarks.library import evaluation
+from tensorbandits.evaluate.diagnostics import log_warnings
 from tensorbandits.evaluate.learners import along, replay
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import named
@@ -214,6 +216,52 @@ def test_propensities_that_cannot_be_are_warned_of():
     assert any("sum to more than 1 in 2 of 2 contexts" in words for words in wary)
     assert any("weights are 0.333 on average" in words for words in wary)
     assert not tb.evaluate(read(table), ["uniform"], context=["segment"]).warnings
+
+
+def adaptive(rows, seed):
+    """A log whose propensities depend on the context and change from row to row, with an arm that is gone at times."""
+    rng = np.random.default_rng(seed)
+    given = rng.integers(2, size=rows)
+    usual = np.array([[0.5, 0.2, 0.1, 0.1, 0.05, 0.05], [0.05, 0.05, 0.1, 0.1, 0.2, 0.5]])[given]
+    chances = 0.7 * usual + 0.3 * rng.dirichlet(np.ones(6), size=5)[rng.integers(5, size=rows)]
+    chances[rng.random(rows) < 0.3, 4] = 0.0
+    chances /= chances.sum(axis=1, keepdims=True)
+    arm = (rng.random(rows)[:, None] > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
+    offer, channel = np.unravel_index(arm, (3, 2))
+    paid = (rng.random(rows) < 0.1).astype(float)
+    return {"segment": given, "offer": offer, "channel": channel, "paid": paid, "p": chances[np.arange(rows), arm]}
+
+
+def unfit(table):
+    """What is said of propensities that do not fit, by itself: an evaluation says it too, and takes longer."""
+    return [words for words in log_warnings(rows_of(read(table))) if "do not fit" in words]
+
+
+def test_right_propensities_are_not_warned_of_and_shuffled_ones_are():
+    steady = [0.3, 0.1, 0.2, 0.1, 0.1, 0.2]
+    for seed in range(20):
+        rng = np.random.default_rng(1_000 + seed)
+        for table in (columns(rows=3_000, seed=seed, chances=steady), adaptive(3_000, seed)):
+            assert not unfit(table)
+            assert unfit(table | {"p": rng.permutation(table["p"])})
+
+
+@pytest.mark.slow
+def test_right_propensities_are_hardly_ever_warned_of():
+    rare = [0.001, 0.001, 0.008, 0.04, 0.15, 0.8]
+    tables = [columns(rows, seed, rare) for seed in range(300) for rows in (250, 4_000)]
+    tables += [adaptive(rows, seed) for seed in range(300) for rows in (250, 4_000)]
+    assert not any(map(unfit, tables))
+
+
+def test_the_warning_names_the_arm_and_decisions_without_chance_get_none():
+    table = adaptive(3_000, 0)
+    shuffled = table | {"p": np.random.default_rng(0).permutation(table["p"])}
+    found = tb.evaluate(read(shuffled), {"one": {"offer": 0, "channel": 0}}, context=["segment"])
+    (words,) = [words for words in found.warnings if "do not fit" in words]
+    assert re.search(r"rows with offer=\d, channel=\d .* but there are 3,000; see that each row", words)
+    assert f"warning: {words}" in repr(found)
+    assert not unfit(table | {"p": np.ones(3_000)})
 
 
 def test_poor_overlap_and_few_rows_are_warned_of():

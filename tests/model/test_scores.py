@@ -7,6 +7,7 @@ from scipy import stats
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import Curve, curve_sizes, divisions, learning_curve
 from tensorbandits.model.effects import Family, check_kind, kind_of, main_effects
+from tensorbandits.model.enough import Enough
 from tensorbandits.model.held_out import Rewards
 from tensorbandits.model.scores import CELLS, EFFECTS, OVERALL, Form, Scores, held_out_scores, structures
 from tensorbandits.sim.shrinkage import fit_prior
@@ -214,6 +215,106 @@ def test_noise_teaches_nothing():
     curve = learning_curve(rewards, "bernoulli", structures(SHAPE, 1), [500, 2_000], np.random.SeedSequence(0))
     assert curve.nothing_to_learn
     assert "Nothing to learn was found" in curve.sentence(1_000)
+
+
+def of_noise(seed, rate=0.003, rows=4_000, shape=(8, 7, 6), eta=0.0):
+    """The learning curve of a log of clicks, without effects unless some are given."""
+    ledger = clicks(np.full(shape, np.log(rate / (1 - rate))) + eta, rows, seed)
+    rewards = Rewards.of(ledger, np.random.default_rng(seed))
+    sizes = curve_sizes(rows, 10_000)
+    return learning_curve(rewards, "bernoulli", structures(shape), sizes, np.random.SeedSequence(seed))
+
+
+NOISE = [pytest.param(range(6), id="6"), pytest.param(range(33), id="33", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("seeds", NOISE)
+def test_about_ten_clicks_of_pure_noise_are_too_few_to_tell(seeds):
+    for curve in map(of_noise, seeds):
+        words = curve.sentence(10_000)
+        assert words.startswith("**Too few to tell**: from 4,000 rewards with")
+        assert "suffice" not in words
+        assert "of what can be learned" not in words
+        assert "let a bandit decide" in words
+        assert (curve.worth_it, curve.stretches()) == (False, [])
+        assert curve.suggested(curve.points[-1]) == Form("additive", 1)
+        assert {curve.learned(curve.points[-1], model) for model in curve.points[-1].models} == {0.0}
+        assert 200 < curve.enough.needed * curve.enough.events / 4_000 < 400  # clicks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "rows"), [(0.003, 100_000), (0.05, 4_000), (0.05, 20_000), (0.3, 4_000)])
+def test_noise_is_seldom_taken_for_something(rate, rows):
+    assert sum(not of_noise(seed, rate, rows).nothing_to_learn for seed in range(20)) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.003, 0.05])
+def test_as_many_rewards_as_were_asked_for_mostly_show_such_levels(rate):
+    """Levels whose effects have a standard deviation of 0.3, after the number that a log of noise asks for."""
+    rows, found = round(of_noise(0, rate, 4_000).enough.needed), 0
+    for seed in range(20):
+        parts, _ = effects(seed, (8, 7, 6))
+        parts = [0.3 * (part - part.mean()) / part.std() for part in parts]
+        eta = parts[0][:, None, None] + parts[1][:, None] + parts[2]
+        found += not of_noise(seed, rate, rows, eta=eta).nothing_to_learn
+    assert found >= 14
+
+
+def test_few_clicks_that_all_fall_on_one_level_are_enough():
+    eta = np.full((8, 7, 6), -9.0)
+    eta[2] = 1.0
+    curve = of_noise(0, 0.05, 4_000, eta=eta)
+    assert not curve.nothing_to_learn
+    assert curve.enough.events < curve.enough.rewards / 10
+    assert "Too few" not in curve.sentence(10_000)
+
+
+def test_counts_and_numbers_say_how_many_they_need_in_their_own_terms():
+    cells = np.argwhere(np.ones((4, 5)))
+    few = Rewards((4, 5), cells, np.linspace(-1.0, 1.0, 20), np.ones(20, dtype=np.int64))
+    numbers = Enough.of(few, "gaussian", 7)
+    assert "from 20 rewards no model" in numbers.words()
+    assert "differ by 30 % of the spread of single rewards" in numbers.words()
+    scaled = Enough.of(few._replace(values=1_000.0 * few.values), "gaussian", 7)
+    assert scaled.needed == numbers.needed
+    counts = Enough.of(few._replace(values=np.r_[np.zeros(17), 1.0, 2.0, 1.0]), "count", 7)
+    assert "from 20 rewards with 3 other than 0 no model" in counts.words()
+    assert counts.needed > numbers.needed
+    same = Enough.of(few._replace(values=np.full(20, 7.0)), "count", 7)
+    assert same.words() == "**Nothing to learn was found**: all 20 rewards are the same, 7."
+
+
+def test_the_limit_grows_with_models_and_with_fewer_events():
+    limits = [Enough(events=events).limit(models) for events, models in ((np.inf, 1), (np.inf, 8), (10.0, 8), (2.0, 8))]
+    assert limits[0] == pytest.approx(stats.norm.isf(0.025))
+    assert limits[2] == pytest.approx(stats.t.isf(0.025 / 8, 9))
+    assert limits == sorted(limits)
+
+
+def test_no_sentence_says_that_the_overall_mean_does_well():
+    def scores(rewards, effects):
+        noise = np.tile([1.0, -1.0], 5)
+        by_cell = {OVERALL: np.zeros(10), EFFECTS: effects + 0.1 * noise, CELLS: np.full(10, -1.0)}
+        return Scores.of(rewards, by_cell | {"tucker 1": np.full(10, -1.0)}, np.ones(10))
+
+    curve = Curve((scores(300, 0.0), scores(3_000, 1.0)), (Form("tucker", 1),))
+    words = curve.sentence(300)
+    assert words.startswith("**Too few to tell**: after 300 rewards there is too little to learn from")
+    assert "About 3,000 will do: from so many 'main effects' predicts surely better." in words
+    assert "let a bandit decide" in words
+    assert curve.sentence(3_000).startswith("**Main effects suffice**")
+
+
+def test_main_effects_do_not_suffice_where_combinations_cannot_be_told():
+    def sentence(doubt, rewards=1_000):
+        noise = np.tile([1.0, -1.0], 5) * np.sqrt(10) * doubt / 2
+        by_cell = {OVERALL: np.zeros(10), EFFECTS: np.ones(10), CELLS: np.full(10, -1.0), "tucker 1": 1.0 + noise}
+        return Curve((Scores.of(rewards, by_cell, np.ones(10)),), (Form("tucker", 1),)).sentence(rewards)
+
+    assert sentence(0.4).startswith("**Main effects suffice**")
+    assert sentence(1.0).startswith("**Main effects are all that is known so far**")
+    assert "Come back with about 4,000 rewards" in sentence(1.0)  # half the doubt takes four times the rewards
 
 
 def curve_of(leads, sizes, error=0.0):

@@ -36,6 +36,13 @@ def test_low_rank_and_main_effects_are_told_apart():
     assert "Suggested structure: additive." in repr(additive)
 
 
+def test_a_few_clicks_are_too_few_to_diagnose():
+    found = played(np.full((8, 7, 6), 0.005), "bernoulli").diagnose(max_rank=1)
+    assert found.words.startswith("Too few to tell: from 1,500 rewards with")
+    assert "Come back with about" in found.words
+    assert set(found.learned.values()) == {0.0}
+
+
 def test_a_diagnosis_changes_nothing_and_repeats_itself():
     policy = played(np.outer(np.arange(3.0), np.arange(4.0)), "gaussian", rounds=200)
     before = policy.state_dict()

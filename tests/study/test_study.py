@@ -485,3 +485,16 @@ def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_pa
     assert "had the same regret. Over 20 rounds each would have earned **60 (60 to 60) reward**" in words["constant"]
     assert "had the lowest regret" in words["once"]
     assert "unknown: no cell has two rewards" in words["once"]
+
+
+def test_a_dozen_clicks_of_noise_get_a_number_to_come_back_with(tmp_path):
+    rng = np.random.default_rng(0)
+    cells = rng.integers((8, 7, 6), size=(4_000, 3))
+    columns = dict(zip("abc", cells.T)) | {"click": (np.arange(4_000) % 334 == 0).astype(float)}
+    said = []
+    log = from_log(pa.table(columns), ["a", "b", "c"], "click")
+    _, twin = study(log, tmp_path, policies=["ucb"], rounds=20, replications=2, say=said.append)
+    for words in (said[0], twin.read_text(encoding="utf-8")):
+        assert re.search(r"Too few to tell(\*\*)?: from 4,000 rewards with 12 other than 0 no model predicts", words)
+        assert re.search(r"Come back with about \d+,000 rewards \(\d+ of them other than 0\)", words)
+        assert not re.search("suffice:|Structure after|suggestion|% of what can be learned", words)

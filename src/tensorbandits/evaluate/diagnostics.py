@@ -1,20 +1,24 @@
-"""What an evaluation warns of: few rows, propensities that cannot be, weights on few rows, cells never seen."""
+"""What an evaluation warns of: few rows, propensities that do not fit, weights on few rows, cells never seen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from tensorbandits.base.pieces import numbered
 from tensorbandits.evaluate.result import Estimate
 from tensorbandits.evaluate.rows import Rows
 from tensorbandits.evaluate.targets import Choices
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _FEW = 200  # rows below which no interval can be relied on
 _THIN = 50.0  # effective rows below which it is the same
 _HEAVY = 0.1  # of the sum of weights, on one row
 _FAR = 4.0  # standard errors of the mean weight from 1
+_CHANCE = 1e-4  # with which right propensities are said not to fit, over all combinations of a log
 _UNSEEN = 0.05  # of the decisions of a policy, for cells that the log never shows
 
 
@@ -33,7 +37,7 @@ def log_warnings(rows: Rows) -> list[str]:
             f"the propensities of the cells sum to more than 1 in {wrong:,} of {len(rows.contexts):,} contexts, which "
             "cannot be; see that they are the probabilities of whole decisions, given all that is context"
         )
-    if rows.propensities is not None and (odd := _not_uniform(rows)):
+    if rows.propensities is not None and (odd := _not_uniform(rows) or _too_often(rows)):
         found.append(odd)
     return found
 
@@ -57,6 +61,59 @@ def _not_uniform(rows: Rows) -> str:
         "the decisions are said to be uniform, but some combinations were shown far more often than others (chi-square "
         f"{statistic:,.0f} with {freedom:,.0f} degrees of freedom); do not trust estimates that use propensities"
     )
+
+
+def _too_often(rows: Rows) -> str:
+    """Say so if combinations were decided for more often than their propensities allow.
+
+    The sum of 1/propensity over the rows of a combination is expected to be the number of rows of its context, or less
+    if it could not be chosen in some of them; so it is of an arm over all contexts. Only sums that are too large are a
+    sign, since one that is too small may be of a combination that was not always allowed.
+    """
+    from scipy import stats
+
+    every = list(range(len(rows.shape)))
+    decided = [j for j in every if j not in rows.space.context]
+    by_context = _Sums.of(rows, every, np.bincount(rows.context_of)[rows.context_of])
+    over_all = _Sums.of(rows, decided, np.full(len(rows), len(rows)))
+    limit = float(stats.norm.isf(_CHANCE / (len(by_context.excess) + len(over_all.excess))))
+    for found in (over_all, by_context):
+        if wrong := int((found.excess > limit).sum()):
+            worst = int(np.argmax(found.excess))
+            labels = rows.space.labels(rows.cells[found.first[worst]].tolist())
+            arm = ", ".join(f"{mode}={labels[mode]!r}" for mode in (rows.space.modes[j] for j in found.modes))
+            return (
+                f"the propensities do not fit the decisions: {wrong:,} of {len(found.excess):,} combinations were "
+                "decided for more often than their propensities allow; that of the rows with "
+                f"{arm} is so low that there should be {found.sums[worst]:,.0f} decisions in all (the sum of "
+                f"1/propensity), but there are {found.rows[worst]:,.0f}; see that each row has the probability of its "
+                "own decision, and do not trust estimates that use propensities"
+            )
+    return ""
+
+
+class _Sums(NamedTuple):
+    """Sums of 1/propensity by combination (k,) of some modes, beside the rows in which each could be decided for.
+
+    ``excess`` is by how many standard errors the sum is above these; ``first`` a row of each combination.
+    """
+
+    modes: list[int]
+    sums: Floats
+    rows: Floats
+    excess: Floats
+    first: Ints
+
+    @classmethod
+    def of(cls, rows: Rows, modes: list[int], there: Ints) -> _Sums:
+        """Return the sums over combinations of some modes, where each row knows how many are ``there`` (n,)."""
+        assert rows.propensities is not None
+        _, first, which = np.unique(numbered(rows.cells[:, modes]), return_index=True, return_inverse=True)
+        weights = 1.0 / rows.propensities
+        sums = np.asarray(np.bincount(which, weights), dtype=np.float64)
+        error = np.sqrt(np.bincount(which, weights * (weights - 1.0)))
+        allowed = there[first].astype(np.float64)
+        return cls(modes, sums, allowed, (sums - allowed * (1.0 + 1e-9)) / np.maximum(error, 1e-9), first)
 
 
 def policy_warnings(name: str, estimates: Sequence[Estimate], pieces: Sequence[Choices], rows: Rows) -> list[str]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from tensorbandits.model.effects import Kind
+from tensorbandits.model.enough import MEANWHILE, Enough, events_of, rounded
 from tensorbandits.model.held_out import Rewards
 from tensorbandits.model.scores import EFFECTS, OVERALL, PLAIN, Form, Scores, held_out_scores
 
@@ -24,9 +25,11 @@ _STEPS = [digit * 10**power for power in range(2, 16) for digit in (1, 3)][1:]  
 _APART = 1.6  # factor by which a step must differ from the numbers that were asked for
 FEWEST = 8  # rewards, of which two are held out at a time
 _FOLDS = 4  # quarters of the rewards, each of which is held out once
-_MANY = 50_000  # rewards from which two quarters are enough
+_MANY = 50_000  # rewards from which two quarters are enough,
+_EVENTS = 2_000  # if so many of them are not the most common one
 SURE = 2.0  # standard errors by which a score must be ahead
 MATTERS = 0.01  # and the share of what can be learned
+_MUCH = 0.5  # of what can be learned; main effects do not suffice if low rank may know so much more
 
 
 def curve_sizes(total: int, wanted: int | None = None) -> list[int]:
@@ -48,7 +51,7 @@ def divisions(
     rng, total = np.random.default_rng(seed), rewards.total
     folds = min(_FOLDS, total)
     quarters = rewards.deal([(total + i) // folds for i in range(folds - 1)], rng)
-    for held_out in quarters if total < _MANY else quarters[:2]:
+    for held_out in quarters[:2] if total >= _MANY and events_of(rewards)[0] >= _EVENTS else quarters:
         rest = rewards._replace(counts=rewards.counts - held_out.counts)
         ends = [min(size, rest.total) for size in sizes]
         *parts, _ = rest.deal(np.diff([0, *ends]).tolist(), rng)
@@ -83,8 +86,8 @@ def learning_curve(
     for parts, held_out in divisions(rewards, sizes, dealt):
         ledgers = [part.ledger() for part in parts]
         found.append(held_out_scores(ledgers, held_out.ledger(), kind, candidates, rng))
-    flat = bool((rewards.values == rewards.values[0]).all())
-    return Curve(tuple(map(Scores.join, zip(*found, strict=True))), tuple(candidates), flat)
+    points = tuple(map(Scores.join, zip(*found, strict=True)))
+    return Curve(points, tuple(candidates), Enough.of(rewards, kind, len(points[0].models) - 1))
 
 
 class Stretch(NamedTuple):
@@ -100,7 +103,7 @@ class Curve:
 
     points: tuple[Scores, ...]
     candidates: tuple[Form, ...]
-    flat: bool = False  # all rewards are the same, so that models differ only in how they hedge
+    enough: Enough = field(default_factory=Enough)  # how much there is to learn from
 
     @cached_property
     def _span(self) -> tuple[float, float]:
@@ -111,10 +114,11 @@ class Curve:
     def learned(self, point: Scores, model: str) -> float:
         """Return the share of what can be learned that a model has at a point.
 
-        0 is what the overall mean of the most rewards has, 1 the best model anywhere on the curve.
+        0 is what the overall mean of the most rewards has, 1 the best model anywhere on the curve. Where nothing to
+        learn was found, all have 0.
         """
         low, high = self._span
-        return (point[model] - low) / (high - low) if high > low and not self.flat else 0.0
+        return 0.0 if self.nothing_to_learn else (point[model] - low) / (high - low)
 
     def at(self, rewards: float) -> Scores:
         """Return the point that is nearest to so many rewards, by their ratio."""
@@ -137,11 +141,13 @@ class Curve:
 
     def _lead(self, point: Scores) -> tuple[float, float]:
         """Return the share by which low rank is ahead at a point, and by how much more than it takes to be sure."""
+        if self.nothing_to_learn:
+            return 0.0, -MATTERS
         ours = max(map(str, self.candidates), key=lambda name: point[name])
         theirs = max(PLAIN, key=lambda name: point[name])
         _, error = point.ahead(ours, theirs)
         share, (low, high) = self.learned(point, ours) - self.learned(point, theirs), self._span
-        return share, share - max(MATTERS, SURE * error / (high - low) if high > low else 0.0)
+        return share, share - max(MATTERS, SURE * error / (high - low))
 
     def suggested(self, point: Scores) -> Form:
         """Return the structure to take at a point: main effects alone where low rank is not ahead of what they know."""
@@ -154,14 +160,21 @@ class Curve:
         """Whether low rank is surely ahead after some number of rewards."""
         return any(self.lead(point)[1] for point in self.points)
 
-    @property
+    @cached_property
     def nothing_to_learn(self) -> bool:
-        """Whether no model is surely better than the overall mean after any number of rewards."""
-        if self.flat:
-            return True
-        models = [model for model in self.points[0].models if model != OVERALL]
-        ahead = [point.ahead(model, OVERALL) for point in self.points for model in models]
-        return not any(by > SURE * error and by > 0 for by, error in ahead)
+        """Whether no model is surely better than the overall mean, after as many rewards as there are to learn from.
+
+        With few events, and the more models the more, one is ahead by luck; so it must be by more than two errors.
+        """
+        return not self.enough.events or not self._known(self.points[-1])
+
+    def _known(self, point: Scores) -> list[str]:
+        """Return the models that are surely better than the overall mean at a point, the best first."""
+        models = [model for model in point.models if model != OVERALL]
+        limit = self.enough.limit(len(models))
+        ahead = {model: point.ahead(model, OVERALL) for model in models}
+        sure = [model for model, (by, error) in ahead.items() if by > limit * error and by > 0]
+        return sorted(sure, key=lambda model: -ahead[model][0])
 
     def stretches(self) -> list[Stretch]:
         """Return between which numbers of rewards low rank is ahead, with ends where its lead is no longer sure."""
@@ -185,7 +198,7 @@ class Curve:
     def sentence(self, rewards: float) -> str:
         """Say in words whether low rank is worth it for one who will have so many rewards."""
         if self.nothing_to_learn:
-            return "**Nothing to learn was found**: no model predicts surely better than the overall mean."
+            return self.enough.words()
         point = self.at(rewards)
         rival, after = self.rival(point), f"after {point.rewards:,} rewards"
         low = [str(structure) for structure in self.candidates]
@@ -196,10 +209,20 @@ class Curve:
                 f"model without it {theirs:.0%} ({rival}). {self._ends()}"
             )
         beside = f"{after} '{rival}' does about as well, with {theirs:.0%} of what can be learned"
+        if rival == OVERALL:
+            beside = f"{after} there is too little to learn from, and no model is surely better than the overall mean"
         if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
             return f"**Low rank is worth it here**, with more rewards; {beside}. {self._ends()}"
         if self.worth_it:
             return f"**Low rank is worth it only with fewer rewards**: {beside}. {self._ends()}"
+        if rival == OVERALL:
+            return f"**Too few to tell**: {beside}. {self._first_known(point)} {MEANWHILE}"
+        if rival == EFFECTS and (needed := self._undecided(point)):
+            return (
+                f"**Main effects are all that is known so far**: {after} they predict better than the overall mean, "
+                "but whether combinations of levels are better or worse than their levels say cannot be told. Come "
+                f"back with about {rounded(needed)} rewards; until then take main effects."
+            )
         if rival == EFFECTS:
             return (
                 "**Main effects suffice**: combinations of levels were found neither better nor worse than their "
@@ -209,6 +232,26 @@ class Curve:
         nowhere = ", and low rank is ahead after no number of rewards" if len(self.points) > 1 else ""
         return f"**Low rank gains nothing here**: {beside}{nowhere}."
 
+    def _first_known(self, point: Scores) -> str:
+        """Say how many rewards it takes from a point on until some model is surely better than the overall mean."""
+        for later in self.points:
+            if later.rewards > point.rewards and (known := self._known(later)):
+                return f"About {rounded(later.rewards)} will do: from so many '{known[0]}' predicts surely better."
+        needed = max(self.enough.needed, 2.0 * self.enough.rewards)
+        return f"Come back with about {rounded(needed)}." if math.isfinite(needed) else "Come back with more."
+
+    def _undecided(self, point: Scores) -> float:
+        """Return how many rewards it takes to tell low rank from main effects; 0 if what there are tell it.
+
+        They do if low rank surely has not learned half as much more again. Otherwise the error, which halves with four
+        times the rewards, must be less than what is between the lead that was found and that half, or none.
+        """
+        ours = max(map(str, self.candidates), key=lambda name: point[name])
+        by, error = point.ahead(ours, EFFECTS)
+        low, high = self._span
+        share, doubt = by / (high - low), SURE * error / (high - low)
+        return 0.0 if share + doubt <= _MUCH else point.rewards * (doubt / max(_MUCH - share, share)) ** 2
+
     def _ends(self) -> str:
         least, most = self.points[0].rewards, self.points[-1].rewards
         parts = [
@@ -217,15 +260,3 @@ class Curve:
             for start, end in self.stretches()
         ]
         return f"It is ahead {', and '.join(parts)}."
-
-
-def rounded(number: float) -> str:
-    """Return a number in words, with two digits.
-
-    >>> rounded(2_130_000), rounded(4_321)
-    ('2.1 million', '4,300')
-    """
-    if number >= 1e6:
-        return f"{number / 1e6:.2g} million"
-    digits = max(0, int(math.log10(max(number, 1))) - 1)
-    return f"{round(number, -digits):,.0f}"

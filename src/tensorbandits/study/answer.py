@@ -86,6 +86,8 @@ class Answer:
         rounds = comparison.horizon
         beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
+        if facts.curve.nothing_to_learn and not alike:
+            few += " As no combination is known to be better than another, these differences may be luck alone."
         policy = (
             "All that played had the same regret."
             if alike
