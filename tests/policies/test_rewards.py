@@ -126,9 +126,12 @@ def test_what_only_gaussian_rewards_have_is_refused_with_others():
 
 
 def test_thompson_sampling_finds_the_cell_of_most_clicks():
-    policy = make(tb.TensorThompsonSampling, "bernoulli")
-    cells = play(policy, 1500)
-    assert np.mean([RATES[cell] for cell in cells[-300:]]) > 0.8 * RATES.max()
+    """In one run of ten it is at the second best after so few rounds."""
+    found = 0
+    for seed in range(5):
+        cells = play(tb.TensorThompsonSampling(SHAPE, 2, reward="bernoulli", seed=seed), 1500)
+        found += np.mean([RATES[cell] for cell in cells[-300:]]) > 0.8 * RATES.max()
+    assert found >= 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
