@@ -8,6 +8,8 @@ with kernels compiled already, ``make test`` 5 minutes.
 """
 
 MEDIUM = (
+    "tests/bandit/test_bandit_machine.py",
+    "tests/bandit/test_comparison.py",
     "tests/bandit/test_drift.py",
     "tests/bandit/test_figures.py",
     "tests/bandit/test_hostile.py",
@@ -19,6 +21,8 @@ MEDIUM = (
     "tests/evaluate",
     "tests/model/test_joint.py",
     "tests/paper",
+    "tests/policies/test_guard.py",
+    "tests/policies/test_law.py",
     "tests/service/test_attack.py",
     "tests/service/test_bodies.py",
     "tests/service/test_connections.py",
