@@ -70,6 +70,7 @@ class Metrics:
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
         self._failures = counter("store_errors_total", "What the store refused or failed at.", "kind")
+        self.compiled = counter("compilations_total", "Kernels compiled after the start: there should be none.").inc
         self.serving = gauge("bandits", "Bandits that are served.").set
         self.keys_read = gauge("keys_age_seconds", "How long ago the API keys were read from the store.").set
         gauge("info", "The version that runs.", "version").labels(version).set(1)

@@ -18,6 +18,8 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tensorbandits.bandit.commands import Ask, chosen
+from tensorbandits.base.compiled import compilations
+from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.errors import KeyReusedError
@@ -45,6 +47,7 @@ TICK = 1.0  # seconds between two looks for decisions that have timed out
 _ADJUST = 10.0  # seconds between two looks at the store's clock
 _REST = 0.005  # seconds that the learner rests at least
 _IDLE = 0.02  # seconds after which the learner looks again
+_TELL = 2.0  # seconds between two lines of the log that say what the start waits for
 _PATIENCE = 0.2  # seconds that the follower waits for a bandit that is being written
 
 
@@ -63,19 +66,27 @@ class Engine:
         self._stop = threading.Event()
         self._wake = threading.Event()  # for the learner
         self.ready = False
+        self._compiled = 0  # kernels, before it was ready
         self.clock = StoreClock(store)
         self.writer = Writer(store, self.clock.now, self._committed)
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Check the store, load every bandit, and begin to write, follow, learn and keep time."""
+        began = told = time.monotonic()
         _warm()
         for complaint in self.store.check():
             self._log.error("the database is damaged", complaint=complaint)
         self.writer.start()
-        for row in self.store.bandits():
+        rows = self.store.bandits()
+        for at, row in enumerate(rows):
+            if time.monotonic() - told > _TELL:
+                told = time.monotonic()
+                self._log.info("not ready yet", waits_for=f"bandits to be loaded, {at} of {len(rows)} are")
             self._load(row)
+        self._compiled = len(compilations())
         self.ready = True
+        self._log.info("ready", bandits=len(rows), seconds=round(time.monotonic() - began, 1))
         for work in (self._follow, self._learn, self._keep):
             thread = threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True)
             thread.start()
@@ -298,11 +309,20 @@ class Engine:
                 adjusted = time.monotonic()
                 self.clock.adjust()
             self._metrics.serving(len(self.all()))
+            self._note_compilations()
             for host in self.all():
                 if host.quarantined is None:
                     self._guarded("timing out", partial(self._expire, host))
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
+
+    def _note_compilations(self) -> None:
+        """Say what was compiled since the start: nothing should be, as it takes seconds in which nobody is answered."""
+        late = compilations()[self._compiled :]
+        if late:
+            self._compiled += len(late)
+            self._metrics.compiled(len(late))
+            self._log.warning("compiled after the start, which delays answers; please report it", kernels=late)
 
     def _expire(self, host: Host) -> None:
         """Time out the decisions of a bandit whose window has ended, some at a time."""
@@ -322,6 +342,7 @@ class Engine:
 @cache
 def _warm() -> None:
     """Have all that deciding and learning run loaded, or compiled, so that nobody waits for it later."""
+    compile_ahead()
     cells = [(0, 0, 0), (0, 1, 1), (1, 0, 1)] * 10
     for reward, residual in (
         ("gaussian", None),
