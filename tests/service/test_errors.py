@@ -14,7 +14,8 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service.http.errors import CODES, COMMON, MEDIA, Problem, ProblemDocument, explain, responses, short
+from tensorbandits.service.http.errors import CODES, COMMON, MEDIA, Problem, ProblemDocument, explain, responses
+from tensorbandits.service.http.validation import short
 from tensorbandits.store.errors import (
     NameTakenError,
     QuarantinedError,

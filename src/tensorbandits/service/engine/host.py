@@ -198,7 +198,7 @@ class Host:
     def summary(self) -> dict[str, Any]:
         """Return what a list of bandits says of this one."""
         if self.quarantined is not None:
-            unknown = {"modes": {}, "context": [], "policy": None, "reward": None, "apprentice": False}
+            unknown: dict[str, Any] = {"modes": {}, "context": [], "policy": None, "reward": None, "apprentice": False}
             numbers = dict.fromkeys(("decisions", "rewards", "waiting"), 0) | {"seq": self.seq}
             return {"name": self.name, **unknown, **numbers, "created": self.created, "quarantined": self.quarantined}
         state = self.core.state

@@ -1,6 +1,6 @@
-"""Errors as HTTP answers: problem documents, as RFC 9457 describes them, in the library's words as HTTP would have them.
+"""Errors as HTTP answers: problem documents as RFC 9457 describes them, in the library's words as HTTP has them.
 
-Beside the standard's members a document has ours: ``code``, ``request``, ``errors`` where several places of a request are
+Beside the standard's members a document has ours: ``code``, ``request``, ``errors``, the places of a request that are
 wrong, and ``error``, in which clients of earlier releases look.
 """
 
@@ -26,7 +26,7 @@ from tensorbandits.bandit.book import (
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.http.access import methods
 from tensorbandits.service.http.redact import redact
-from tensorbandits.service.http.validation import MOST, Wrong, short, wrong_with
+from tensorbandits.service.http.validation import MOST, Wrong, wrong_with
 from tensorbandits.service.http.wording import in_http
 from tensorbandits.store.errors import (
     ConflictError,

@@ -22,6 +22,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.http.security import VISIT, Visit
+from tensorbandits.service.http.validation import short
 from tensorbandits.service.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def _from_elsewhere(headers: dict[bytes, bytes], api: bool) -> Problem | None:
     if not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
         return Problem(
             "forbidden",
-            f"there are no API keys, so only localhost is answered, but this came for {errors.short(host)}; make "
+            f"there are no API keys, so only localhost is answered, but this came for {short(host)}; make "
             "a key: tensorbandits keys add NAME --role admin",
         )
     origin = headers.get(b"origin", b"").decode("latin-1").lower()

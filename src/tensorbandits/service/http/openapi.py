@@ -1,4 +1,4 @@
-"""The OpenAPI document as programs that generate clients need it, from the one that the framework makes of the routes."""
+"""The OpenAPI document as programs that generate clients need it, from the one that the framework makes."""
 
 from __future__ import annotations
 

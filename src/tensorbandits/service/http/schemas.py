@@ -16,7 +16,6 @@ from pydantic import (
     StrictStr,
     model_validator,
 )
-
 from typing_extensions import TypeAliasType
 
 from tensorbandits.model.gibbs import Structure as StructureName

@@ -1,7 +1,7 @@
 """What is wrong with a request that does not fit its schema, in plain words and by the names that the caller wrote.
 
-A value may fit one of several kinds, a label for instance. The schema then reports one error for each kind; the caller is
-told once what would be right.
+A value may fit one of several kinds, a label for instance. The schema then reports one error for each kind; the caller
+is told once what would be right.
 """
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ def _place(place: Place, body: Any) -> Place:
     found: list[Any] = []
     value = body
     for at, part in enumerate(rest):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and 0 <= part < len(value):
+        if isinstance(part, int) if isinstance(value, list) else isinstance(value, Mapping) and part in value:
             value = value[part]
         elif at + 1 < len(rest) or str(part) in _TAGS or "[" in str(part) or not isinstance(value, Mapping):
             continue

@@ -10,8 +10,8 @@ import numpy as np
 from tensorbandits.bandit.apprentice import Estimated
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.intervals import Looks
-from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.policies import registry
+from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.service.page.views import past
 from tensorbandits.service.page.views.parts import retired
 from tensorbandits.space import Space
