@@ -125,7 +125,15 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.serving = Serving(settings, place, engine, known, measured)
-    for router in (decisions.router, rank.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
+    for router in (
+        decisions.router,
+        rank.router,
+        health,
+        bandits.router,
+        data.router,
+        keys.router,
+        pages.router,
+    ):  # busiest first
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard

@@ -158,7 +158,11 @@ RANK_ANSWERS: dict[str, Any] = {
     "rank": {
         "eventId": "visit-4711",
         "rewardActionId": "b",
-        "ranking": [{"id": "b", "probability": 0.5}, {"id": "video", "probability": 0.375}, {"id": "a", "probability": 0.125}],
+        "ranking": [
+            {"id": "b", "probability": 0.5},
+            {"id": "video", "probability": 0.375},
+            {"id": "a", "probability": 0.125},
+        ],
         "ignored": {"contextFeatures": ["user.age", "weekday"], "actionFeatures": 1},
     },
     "rank_configuration": {

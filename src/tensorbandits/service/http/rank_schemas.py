@@ -23,9 +23,13 @@ def seconds_of(text: str) -> float:
     (600.0, 86400.5)
     """
     found = _DURATION.fullmatch(text)
-    seconds = 0.0 if found is None else sum(float(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS))
+    seconds = (
+        0.0 if found is None else sum(float(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True))
+    )
     if not 0.0 < seconds < 1e9:
-        raise ValueError(f"{text[:60]!r} is no time to wait; write days, hours, minutes and seconds as in PT10M or P1DT12H")
+        raise ValueError(
+            f"{text[:60]!r} is no time to wait; write days, hours, minutes and seconds as in PT10M or P1DT12H"
+        )
     return seconds
 
 
@@ -38,7 +42,9 @@ def duration_of(seconds: float) -> str:
     days, rest = divmod(seconds, 86_400.0)
     hours, rest = divmod(rest, 3_600.0)
     minutes, rest = divmod(rest, 60.0)
-    time = "".join(f"{value:.10g}{unit}" for value, unit in ((hours, "H"), (minutes, "M"), (round(rest, 6), "S")) if value)
+    time = "".join(
+        f"{value:.10g}{unit}" for value, unit in ((hours, "H"), (minutes, "M"), (round(rest, 6), "S")) if value
+    )
     return "P" + (f"{days:.0f}D" if days else "") + (f"T{time}" if time or not days else "")
 
 
@@ -131,9 +137,7 @@ class RankConfiguration(CamelBody):
 
 
 IGNORED = {
-    name
-    for name, field in RankConfiguration.model_fields.items()
-    if (field.description or "").startswith("Not used")
+    name for name, field in RankConfiguration.model_fields.items() if (field.description or "").startswith("Not used")
 }
 
 

@@ -38,11 +38,11 @@ def rank_order(host: Host, body: RankBody, key: str | None) -> Ranked:
     if len(set(ids)) < len(ids):
         twice = next(one for one in ids if ids.count(one) > 1)
         raise ValueError(f"actions has {twice!r} twice; name each once")
-    if unknown := [one for one in ids if one not in labels]:
-        raise ValueError(_unknown(host, mode, unknown[0], labels))
     offered = [one for one in ids if one not in excluded]
     if not offered:
         raise ValueError("all actions are excluded; leave one that may be chosen")
+    if unknown := [one for one in offered if one not in labels]:
+        raise ValueError(_unknown(mode, unknown[0], labels))
     context, ignored = context_of(space, body.context_features or ())
     request = host.request(
         context,
@@ -75,7 +75,6 @@ def answer_of(host: Host, body: RankBody, ranked: Ranked, decision: Mapping[str,
 
     Of a repeated one only the probability of what was chosen was kept, and that of an apprentice's is another.
     """
-    space = host.core.space
     (label,) = decision["arm"].values()
     chosen = _text(label)
     fresh, apprentice = bool(ranked.order.events), host.core.state.shares.rollout is not None
@@ -85,7 +84,6 @@ def answer_of(host: Host, body: RankBody, ranked: Ranked, decision: Mapping[str,
         chances = dict.fromkeys([action.id for action in body.actions])
         chances[chosen] = None if apprentice else decision["propensity"]
     ranking = sorted(chances.items(), key=lambda pair: (pair[0] != chosen, -(pair[1] or 0.0)))
-    assert decided_mode(space) in decision["arm"]
     return {
         "eventId": decision["id"],
         "rewardActionId": chosen,
@@ -99,10 +97,10 @@ def new_levels(host: Host, body: RankBody) -> list[Order]:
     most = host.core.state.settings.get("new_actions")
     if not most:
         return []
-    space = host.core.space
-    mode = decided_mode(space)
-    known = _by_text(space, mode)
-    return [_new_level(host, mode, one, most) for one in dict.fromkeys(a.id for a in body.actions) if one not in known]
+    space, mode = host.core.space, decided_mode(host.core.space)
+    known = {*_by_text(space, mode), *(body.excluded_actions or ())}
+    names = dict.fromkeys(action.id for action in body.actions)
+    return [_new_level(host, mode, one, most) for one in names if one not in known]
 
 
 def _new_level(host: Host, mode: str, label: str, most: int) -> Order:
@@ -160,7 +158,7 @@ def _flat(features: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     while left:
         path, value = left.pop()
         if isinstance(value, Mapping):
-            left += [(f"{path}.{name}" if path else name, part) for name, part in reversed(value.items())]
+            left += [(f"{path}.{name}" if path else name, part) for name, part in reversed(list(value.items()))]
         elif value is not None:
             found.setdefault(path, []).append(value)
     return found
@@ -173,8 +171,8 @@ def _label(space: Space, mode: str, found: Mapping[str, list[Any]]) -> Label:
     labels = _by_text(space, mode)
     if len(texts) > 1:
         raise ValueError(
-            f"contextFeatures has several values for the context mode {mode!r}: {texts[:5]}; send one, or name the mode "
-            f"after one of {list(found)}"
+            f"contextFeatures has several values for the context mode {mode!r}: {texts[:5]}; send one, or name "
+            f"the mode after one of {list(found)}"
         )
     if texts and texts[0] in labels:
         return labels[texts[0]]
@@ -209,7 +207,7 @@ def _text(value: Any) -> str:
     return json.dumps(value)
 
 
-def _unknown(host: Host, mode: str, action: str, labels: Mapping[str, Label]) -> str:
+def _unknown(mode: str, action: str, labels: Mapping[str, Label]) -> str:
     hint = nearest(action, labels) or f"the levels are {list(labels)[:10]}"
     return (
         f"action {action[:60]!r} is no level of mode {mode!r}: {hint}; add the level first, or let requests do so: "

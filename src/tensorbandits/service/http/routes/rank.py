@@ -94,7 +94,7 @@ async def change_configuration(name: Name, body: RankConfiguration, service: Ser
     changes = {setting: given[field] for field, setting in _SETTINGS.items() if field in given}
     if "reward_wait_time" in given:
         wait = given["reward_wait_time"]
-        changes["window"] = None if wait is None else f"{seconds_of(wait):.6f} s"
+        changes["window"] = None if wait is None else f"{seconds_of(wait):.6f}".rstrip("0").rstrip(".") + " s"
     if given.get("learning_mode") is not None:
         changes["apprentice"] = given["learning_mode"] == "Apprentice"
     if changes:
