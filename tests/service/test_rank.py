@@ -66,7 +66,6 @@ def test_the_same_event_is_answered_alike_and_another_one_is_refused(service):
     assert bandit.kinds() == ["Created", "Decided"]
 
 
-@pytest.mark.medium
 def test_what_is_not_activated_is_no_zero_and_teaches_nothing(service):
     bandit = made(service, window="1 s")
     rank(bandit, eventId="hidden", deferActivation=True)
