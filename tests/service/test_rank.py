@@ -93,7 +93,7 @@ def test_the_earliest_reward_counts_or_all_add_up(service):
         told(bandit, "one", -0.5)
     assert [bandit.look_up("one")["reward"] for bandit in (earliest, summed)] == [0.75, 0.25]
     assert configured(summed)["rewardAggregation"] == "sum"
-    assert "made with adds=true" in refused(summed, {"rewardAggregation": "earliest"})
+    assert 'made with "adds": true' in refused(summed, {"rewardAggregation": "earliest"})
     key = {"Idempotency-Key": "once"}
     for _ in range(2):
         summed.service.http.post(f"/v1/bandits/{summed.name}{EVENTS}/one/reward", json={"value": 0.5}, headers=key)
