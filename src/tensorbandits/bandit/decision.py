@@ -98,3 +98,8 @@ class Advice(Decision):
         result = Decision.to_dict(self)
         del result["would"]
         return result
+
+
+def number_of(decision: Any) -> Any:
+    """Return the id of a decision, which may be given as itself or by its id."""
+    return decision.id if isinstance(decision, Decision) else decision
