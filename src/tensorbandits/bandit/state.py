@@ -560,7 +560,9 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
     shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
     fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
-    known = described(space, shares, book.window, book.default, Span.written(fading))  # unless it has settings of its own
+    known = described(
+        space, shares, book.window, book.default, Span.written(fading)
+    )  # unless it has settings of its own
     made = State(space, policy, book=book, shares=shares, fading=Fading(None, time), settings=known)
     made._restore_counts(state)
     return made

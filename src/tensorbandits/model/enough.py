@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,13 +61,9 @@ class Enough(NamedTuple):
             told = variance
         elif kind == "count" and events:
             told = mean**2 / variance
-        errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
-        numbers, modes = sum(size - 1 for size in rewards.shape), sum(size > 1 for size in rewards.shape)
-        wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
-        each = modes * DIFFERENCE**2
-        needed = float(wanted / (each * told)) if each * told else math.inf
-        rare = float(wanted / each) if each and (kind == "bernoulli" or (kind == "count" and not usual)) else math.inf
-        return cls(kind, events, total, needed, usual, rare)
+        whole = at_first(rewards.shape, models)
+        rare = whole if kind == "bernoulli" or (kind == "count" and not usual) else math.inf
+        return cls(kind, events, total, whole / told if told else math.inf, usual, rare)
 
     @property
     def lacking(self) -> bool:
@@ -84,8 +81,9 @@ class Enough(NamedTuple):
         """Say that nothing was learned, why, how much would do, and what to do meanwhile."""
         if not self.events and self.lacking:
             return (
-                f"**Too few to tell**: all {self.rewards:,.0f} rewards are the same, {self.usual:g}. Come back with about "
-                f"{rounded(self.needed_events)} other than that: so many mostly show levels that differ by 30 %. {MEANWHILE}"
+                f"**Too few to tell**: all {self.rewards:,.0f} rewards are the same, {self.usual:g}. Come back with "
+                f"about {rounded(self.needed_events)} others: so many mostly show levels that differ by 30 %. "
+                f"{MEANWHILE}"
             )
         if not self.events:
             return f"**Nothing to learn was found**: all {self.rewards:,.0f} rewards are the same, {self.usual:g}."
@@ -106,6 +104,18 @@ class Enough(NamedTuple):
             f"about {want}: so many mostly show levels that differ by {differ}, and fewer do where there are fewer "
             f"levels. {MEANWHILE}"
         )
+
+
+def at_first(shape: Sequence[int], models: int) -> float:
+    """Return how many rewards it takes, each of which tells as much as one normal reward does, or one rare click.
+
+    >>> round(at_first((4, 6, 3), 9))
+    262
+    """
+    errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
+    numbers, modes = sum(size - 1 for size in shape), sum(size > 1 for size in shape)
+    wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
+    return float(wanted / (modes * DIFFERENCE**2)) if modes else math.inf
 
 
 def events_of(rewards: Rewards) -> tuple[float, float]:
