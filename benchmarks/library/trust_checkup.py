@@ -126,8 +126,8 @@ def section(kept: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str, 
         Text(
             "What is said of drift. Half way through its rewards one of six offers falls: of clicks its odds to half, "
             "of normal rewards its mean by half of the spread of single ones; or nothing moves. Wrong is an alarm "
-            "where nothing moved, another level than the one that fell, and that nothing has moved, unless this offer is "
-            "listed as one that cannot be judged."
+            "where nothing moved, another level than the one that fell, and that nothing has moved, unless this offer "
+            "is listed as one that cannot be judged."
         ),
         Table(moving, second),
     ]

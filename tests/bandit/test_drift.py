@@ -206,14 +206,10 @@ def test_diagnose_names_the_label_that_moved_and_says_it_in_words(tmp_path):
 def test_without_rewards_the_answer_is_that_there_are_too_few_and_how_many_would_do():
     for reward, what in (("gaussian", "rewards"), ("bernoulli", "clicks"), ("count", "rewards other than 0")):
         found = bandit("thompson", reward=reward).diagnose()
-        assert (found.drift.verdict, found.matters.verdict, found.moved, found.actions) == (
-            "too few",
-            "too few",
-            (),
-            (),
-        )
+        assert (found.drift.verdict, found.matters.verdict) == ("too few", "too few")
+        assert (found.moved, found.actions) == ((), ())
         assert "Too few to tell whether anything has moved: 0 rewards so far. From about" in found.words
-        assert f" {what} on" in found.words
+        assert f" {what} on," in found.words
         assert f" {what}." in found.matters.words
         assert found.drift.needed > 100
         assert "No level has moved" not in repr(found)

@@ -202,7 +202,7 @@ def _too_few_words(found: Drift, kind: Kind, noticed: Sensitivity) -> str:
     have = f"{found.rewards:,} reward{'' if found.rewards == 1 else 's'} so far"
     have += ", all of them 0" if noticed.in_events and found.rewards else ""
     return (
-        f"Too few to tell whether anything has moved: {have}. From about {rounded(noticed.needed)} {what} on a "
+        f"Too few to tell whether anything has moved: {have}. From about {rounded(noticed.needed)} {what} on, a "
         f"level that moves {said_of(kind)} is mostly noticed; what moves more is found sooner."
     )
 
