@@ -140,6 +140,9 @@ class Changes(Body):
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
     )
+    half_life: Duration | StrictFloat | None = Field(
+        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -175,9 +178,6 @@ class CreateBandit(Changes):
         description="How many recent draws a decision is drawn from; probabilities are multiples of 1 / ring.",
     )
     adds: StrictBool | None = Field(default=None, description="Whether rewards of one decision may add up.")
-    half_life: Duration | StrictFloat | None = Field(
-        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
-    )
     capacity: StrictInt | None = Field(
         default=None, ge=1, le=100_000_000, description="Decisions that may wait at once; beyond, the oldest is closed."
     )
