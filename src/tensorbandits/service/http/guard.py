@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensorbandits.service import logs
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
+from tensorbandits.service.http.complaints import Complaints
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _IMPORT = re.compile(r"/v1/bandits/[^/]+/import")
+_BANDIT = re.compile(r"/v1/bandits/([^/]{1,200})")
 _MANY = re.compile(r"/v1/bandits(/[^/]+(/(ask|tell)-many)?)?")  # bodies that hold a bandit, or many requests
 _ONE_LIMIT = 2**20  # bytes of any other body, about one decision, reward or rule
 _CALLER_GONE = 499  # the status of a caller who did not wait, in the log only
@@ -61,7 +63,7 @@ class Guard:
         self.app, self._keys, self._settings, self._metrics = app, keys, settings, metrics
         self._least = min(_ONE_LIMIT, settings.body_limit)  # which every body may have
         self._buckets = Buckets(settings.rate, settings.burst)
-        self._log, self._requests = logs.get("guard"), logs.Requests()
+        self._log, self._requests, self._complaints = logs.get("guard"), logs.Requests(), Complaints()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -83,6 +85,7 @@ class Guard:
             if problem is None:
                 await self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
             else:
+                visit.problem = problem
                 self._metrics.refused(problem.code)
                 await reply.refuse(problem, close=length > _READ_ANYWAY or b"transfer-encoding" in headers)
         except ClientDisconnect:
@@ -129,7 +132,7 @@ class Guard:
 
     async def _failed(self, error: Exception, reply: _Reply, visit: Visit) -> None:
         """Tell the caller of an error of ours no more than that there was one; the log gets all."""
-        problem = reply.instead or errors.explain(error)
+        problem = visit.problem = reply.instead or errors.explain(error)
         if problem.code == "internal":
             self._log.error("internal error", request=visit.id, exc_info=error)
         if reply.status:  # half an answer is sent: it must break off, or it would look whole
@@ -142,8 +145,15 @@ class Guard:
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(method, template, status, seconds)
-        level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
         key = visit.grant.id if visit.grant is not None else ""
+        if status >= 500:
+            problem = visit.problem or visit.refusal
+            code, reason = (problem.code, problem.message) if problem is not None else ("", "")
+            found = _BANDIT.match(scope["path"])
+            more = {"method": method[:20], "status": status, "ms": round(1000 * seconds, 3), "key": key}
+            self._complaints.write((code, found[1] if found else "", template), reason, request=visit.id, **more)
+            return
+        level = "debug" if route in _QUIET else "info"
         self._requests.write(level, visit.id, method, template, status, seconds, key)
 
 

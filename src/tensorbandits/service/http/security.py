@@ -18,14 +18,15 @@ VISIT = "tensorbandits"  # of the visit in the scope
 
 
 class Visit:
-    """One request: its id, what the caller may do, and why nothing if nothing."""
+    """One request: its id, what the caller may do, why nothing if nothing, and the problem that was answered."""
 
-    __slots__ = ("grant", "id", "refusal")
+    __slots__ = ("grant", "id", "problem", "refusal")
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.grant: Grant | None = None
         self.refusal: Problem | None = None
+        self.problem: Problem | None = None
 
 
 def authorise(scope: MutableMapping[str, Any], what: str) -> Grant:
