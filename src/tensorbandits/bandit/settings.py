@@ -16,7 +16,7 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 
 Settings = dict[str, Any]
 
-CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout")
+CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout", "paused")
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
 _POLICY = ("reward", "rank", "structure")
 
@@ -50,7 +50,8 @@ def arguments(settings: Settings) -> dict[str, Any]:
     if settings.get("baseline") is not None:
         shares["baseline"] = baseline_of(settings["baseline"])
     rollout = (settings.get("rollout") or 0.0) if settings.get("apprentice") else None
-    return {"space": space, "policy": record.kind, **given, **shares, "rollout": rollout, **more}
+    own = {"rollout": rollout, "paused": settings.get("paused") or False}
+    return {"space": space, "policy": record.kind, **given, **shares, **own, **more}
 
 
 def _record(name: str) -> registry.PolicyRecord:
@@ -82,8 +83,9 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
                 "to start gradually beside your own rule, give apprentice=true too"
             )
         merged.pop("rollout", None)  # who becomes an apprentice again starts from nothing
-    holdout = merged.get("holdout") or 0.0
-    baseline = (merged if holdout else given).get("baseline")  # one of before waits until something is held out again
+    holdout, paused = merged.get("holdout") or 0.0, merged.get("paused") or False
+    used = holdout or paused  # else one of before waits until something is held out again
+    baseline = (merged if used else given).get("baseline")
     shares = Shares.of(
         space,
         floors=parts_of(merged.get("floors") or ()),
@@ -91,6 +93,7 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
         baseline=baseline_of(baseline or "uniform"),
         holdout=holdout,
         rollout=(merged.get("rollout") or 0.0) if merged.get("apprentice") else None,
+        paused=paused,
     )
     _refuse_sampled(policy, shares, merged)
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
@@ -118,6 +121,7 @@ def described(space: Space, shares: Shares, window: Span | None, default: float 
         "default": default,
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,
+        "paused": shares.paused,
     }
 
 

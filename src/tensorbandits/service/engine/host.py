@@ -206,6 +206,7 @@ class Host:
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
             "rollout": state.shares.rollout,
+            "paused": state.shares.paused,
             "decisions": state.decisions,
             "rewards": state.rewards,
             "waiting": len(state.book),

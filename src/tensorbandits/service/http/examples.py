@@ -58,6 +58,7 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
         "more holdout": {"holdout": 0.1},
         "start gradually": {"apprentice": True, "rollout": 0.05},
         "switch an apprentice on": {"apprentice": False},
+        "let the baseline decide for now": {"paused": True},
     },
     "ask": {
         "for a new customer": {"context": _NEW},

@@ -120,6 +120,11 @@ class Changes(Body):
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
     )
+    paused: StrictBool | None = Field(
+        default=None,
+        description="Whether the baseline makes all decisions for now, or, of an apprentice, the caller's rule. "
+        "Rewards are learned from all the same.",
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -354,6 +359,7 @@ class Summary(BaseModel):
     reward: str
     apprentice: bool
     rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
+    paused: bool = Field(default=False, description="Whether the baseline makes all decisions for now.")
     decisions: int
     rewards: float
     waiting: int

@@ -73,6 +73,7 @@ def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Lo
         "version": bandit.space.version,
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,
+        "paused": shares.paused,
     }
 
 
