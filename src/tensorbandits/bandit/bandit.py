@@ -47,8 +47,8 @@ class Bandit(Asking, Telling, Looking, Copies):
     apprentice : whether the bandit runs beside a rule of your own, which each ask is given what it plays.
     rollout : of an apprentice, the share of decisions that it makes itself; your rule makes the others, drawn at
         random, so that :meth:`uplift` compares both from the first day. 0 only watches.
-    paused : whether the baseline decides for now, or, of an apprentice, your rule; what it earns is learned from all the
-        same. :meth:`change` pauses a bandit and lets it go on.
+    paused : whether the baseline decides for now, or, of an apprentice, your rule; what it earns is learned from all
+        the same. :meth:`change` pauses a bandit and lets it go on.
     window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.

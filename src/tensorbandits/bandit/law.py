@@ -5,8 +5,9 @@ With ``w`` the law of the policy, ``f`` the floors, ``b`` the baseline and ``h``
     p = h b + (1 - h) (f + (1 - sum f) w)
 
 ``w`` is uniform over the best arms of a ring of recent draws of the posterior. Ceilings move some of ``w`` from arms
-that would get too much to the best of the others. While a bandit is paused, ``h`` is 1. A policy that does not sample draws by itself: one without chance has
-``w = 1`` for its choice; of one with chance (elimination, epoch-greedy) no probability is known, and it is ``None``.
+that would get too much to the best of the others. While a bandit is paused, ``h`` is 1. A policy that does not sample
+draws by itself: one without chance has ``w = 1`` for its choice; of one with chance (elimination, epoch-greedy) no
+probability is known, and it is ``None``.
 """
 
 from __future__ import annotations

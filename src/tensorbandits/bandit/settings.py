@@ -83,7 +83,8 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
                 "to start gradually beside your own rule, give apprentice=true too"
             )
         merged.pop("rollout", None)  # who becomes an apprentice again starts from nothing
-    holdout, paused = merged.get("holdout") or 0.0, merged.get("paused") or False
+    holdout, paused = merged.get("holdout") or 0.0, merged.get("paused", False)
+    paused = False if paused is None else paused
     used = holdout or paused  # else one of before waits until something is held out again
     baseline = (merged if used else given).get("baseline")
     shares = Shares.of(

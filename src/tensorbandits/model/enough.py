@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,11 +59,7 @@ class Enough(NamedTuple):
             told = variance
         elif kind == "count" and events:
             told = mean**2 / variance
-        errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
-        numbers, modes = sum(size - 1 for size in rewards.shape), sum(size > 1 for size in rewards.shape)
-        wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
-        each = modes * DIFFERENCE**2 * told
-        return cls(kind, events, total, float(wanted / each) if each else math.inf, usual)
+        return cls(kind, events, total, rewards_needed(rewards.shape, told, models), usual)
 
     def limit(self, models: int) -> float:
         """Return by how many standard errors one of some models must be ahead, so that it is not luck.
@@ -92,6 +89,19 @@ class Enough(NamedTuple):
             f"about {want}: so many mostly show levels that differ by {differ}, and fewer do where there are fewer "
             f"levels. {MEANWHILE}"
         )
+
+
+def rewards_needed(shape: Sequence[int], told: float, models: int = 1) -> float:
+    """Return how many rewards it takes to notice levels that differ; one tells so much (``i`` above) of an effect.
+
+    >>> round(rewards_needed((2, 2), told=0.0099), -2)
+    19800.0
+    """
+    errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
+    numbers, modes = sum(size - 1 for size in shape), sum(size > 1 for size in shape)
+    wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
+    each = modes * DIFFERENCE**2 * told
+    return float(wanted / each) if each else math.inf
 
 
 def events_of(rewards: Rewards) -> tuple[float, float]:

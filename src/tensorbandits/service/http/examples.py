@@ -85,6 +85,8 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     },
     "remove_rule": {"as the bandit lists it": _RULE},
     "fold": {"the first events": {"before": 2}},
+    "preview_bandit": {"offers, of which one in fifty is clicked": {**OFFERS, "rate": 0.02}},
+    "preview_change": {"more holdout": {"settings": {"holdout": 0.1}}, "a rule": {"add_rule": _RULE}},
     "create_key": {"for web servers": {"name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}},
     "import_log": {"a CSV file": "segment,offer,channel,click\nnew,a,mail,1\nold,b,sms,0\n"},
 }
@@ -97,6 +99,21 @@ ANSWERS: dict[str, Any] = {
     **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
+    "overviews": {"overviews": {"offers": {"kind": "bernoulli", "decisions": 1200, "rewards": 1170}}},
+    "preview_bandit": {
+        **{"combinations": 12, "allowed": 0.8333, "taken": False, "arms": 6, "contexts": 2, "rewards": 7100},
+        **{"modes": [{"mode": "offer", "levels": 3, "context": False}], "rate": 0.02, "kind": "bernoulli"},
+        **{"policy": "TensorThompsonSampling", "decides": {"policy": 0.95, "holdout": 0.05, "caller": 0.0}},
+    },
+    "preview_change": {
+        **{"kind": "settings", "changes": True},
+        "settings": [{"name": "holdout", "before": 0.05, "after": 0.1}],
+        "decides": {
+            "before": {"policy": 0.95, "holdout": 0.05, "caller": 0.0},
+            "after": {"policy": 0.9, "holdout": 0.1, "caller": 0.0},
+        },
+        "space": {name: {"combinations": 12, "allowed": 0.8333} for name in ("before", "after")},
+    },
     "tell": _REWARDED,
     "tell_many": {
         "results": [

@@ -101,6 +101,13 @@ class RuleBody(Body):
         default=None, examples=[None]
     )
 
+    def rule(self) -> dict[str, Any]:
+        """Return the rule, of one kind."""
+        given = {what: labels for what, labels in self.given().items() if labels is not None}
+        if len(given) != 1:
+            raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
+        return given
+
 
 class Changes(Body):
     """What of a bandit may be changed while it runs."""

@@ -50,7 +50,7 @@ def space(bandit: Core) -> dict[str, Any]:
         "kind": getattr(bandit.policy, "reward", None),
         "settings": {name: settings.get(name) for name in _SETTINGS},
         "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},
-        "version": kept.version,
+        "version": ".".join(map(str, bandit.state.version)),
     }
 
 
