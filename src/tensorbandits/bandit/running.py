@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +14,8 @@ from tensorbandits.bandit import commands
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import BanditEvent, Rewarded
+from tensorbandits.bandit.rows import refusal
+from tensorbandits.bandit.state import State
 from tensorbandits.base.checks import is_finite
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
@@ -52,15 +54,19 @@ class Running:
 
     def _do(self, command: Command | None) -> list[BanditEvent]:
         """Carry out a command, after closing decisions whose window has ended, and have the policy learn of both."""
+        return self._do_many([] if command is None else [command])
+
+    def _do_many(self, many: Sequence[Command], undone: str = "nothing was changed") -> list[BanditEvent]:
+        """Carry out several commands, all or, if one is refused, none of them."""
         now, core = self._now(), self._core
-        early = core.plan_early(command, now)
+        early = core.plan_early(many[0] if len(many) == 1 else None, now)
         planned: list[BanditEvent] = []
         why: list[Exception] = []  # it is refused
         with core.lock:
             core.sync()
             core.apply(core.state.plan(commands.Expire(), now))
             try:
-                planned = [] if command is None else early() or core.state.plan(command, now)
+                planned = early() or _planned(core.state, many, now, undone)
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
                 why.append(error)
             for event in planned:
@@ -97,6 +103,27 @@ class Running:
             self._core.current()
             if learner.draws and learner.draws.shape != self.policy.shape:  # a mode has gained levels by other hands
                 learner.refresh(wait=False, least=learner.draws.size)
+
+
+def _planned(state: State, many: Sequence[Command], now: float, undone: str) -> list[BanditEvent]:
+    """Return the events of commands, each planned on the state after those before."""
+    if len(many) < 2:
+        return [event for command in many for event in state.plan(command, now)]
+    planned: list[BanditEvent] = []
+    why: dict[int, Exception] = {}
+    with state.trial():
+        for at, command in enumerate(many):
+            try:
+                events = state.plan(command, now)
+            except (LookupError, TypeError, ValueError) as error:
+                why[at] = error
+                continue
+            for event in events:
+                state.enter(event)
+            planned += events
+    if why:
+        raise refusal(why, undone)
+    return planned
 
 
 _ALIVE: weakref.WeakSet[Running] = weakref.WeakSet()  # that a child process has to make its own

@@ -135,6 +135,10 @@ class Host:
         """Draw a decision from the present snapshot; it takes no lock."""
         return self.core.decide(ask, self._rng)
 
+    def draw_among(self, ask: Ask, cells: Sequence[Cell]) -> tuple[Drawn, list[float | None]]:
+        """Draw a decision from the present snapshot; return also how probable each of some cells was."""
+        return self.core.decide_among(ask, cells, self._rng)
+
     def refresh(self, *, wait: bool = False) -> bool:
         """Have the policy learn, and decide from new draws from now on."""
         return self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE, ahead=True)
@@ -227,6 +231,7 @@ class Host:
             **self.summary(),
             "levels": levels,
             "rules": [written_rule(rule) for rule in space.rules],
+            "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},
         }
 

@@ -18,6 +18,7 @@ from tensorbandits.bandit.book import (
     CancelledDecisionError,
     ClosedDecisionError,
     ExpiredDecisionError,
+    InactiveDecisionError,
     UnknownDecisionError,
 )
 from tensorbandits.service.engine.errors import KeyReusedError
@@ -42,6 +43,7 @@ CODES = {  # code: status, and what it means
     "not_found": (404, "There is nothing at this address."),
     "expired_decision": (410, "The decision was closed so long ago that it is forgotten."),
     "cancelled_decision": (409, "The decision was cancelled, and takes no reward."),
+    "inactive_decision": (409, "The event was not activated, and takes no reward before it is."),
     "closed_decision": (409, "Another reward of this decision was told already."),
     "name_taken": (409, "There is a bandit of this name already."),
     "key_reused": (409, "The Idempotency-Key was used for another request."),
@@ -65,6 +67,7 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     UnknownDecisionError: "unknown_decision",
     ExpiredDecisionError: "expired_decision",
     CancelledDecisionError: "cancelled_decision",
+    InactiveDecisionError: "inactive_decision",
     ClosedDecisionError: "closed_decision",
     UnknownBanditError: "unknown_bandit",
     NameTakenError: "name_taken",

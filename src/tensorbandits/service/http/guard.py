@@ -49,6 +49,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
+_SUBSCRIPTION = b"ocp-apim-subscription-key"  # in which client libraries of the rank and reward interface send a key
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -94,7 +95,7 @@ class Guard:
         address = client[0] if client else ""
         path, keys = scope["path"], self._keys
         api = path.startswith("/v1/")
-        token = bearer(headers.get(b"authorization", b""))
+        token = bearer(headers.get(b"authorization", b"")) or headers.get(_SUBSCRIPTION)
         try:
             if token is not None and (known := keys.known(token)) is not None:
                 visit.grant = known

@@ -393,6 +393,7 @@ class Detail(Summary):
 
     levels: dict[str, list[LevelAnswer]]
     rules: list[dict[str, dict[str, Any]]]
+    rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
 
 

@@ -15,8 +15,9 @@ export function ask({ title, parts, button, act, danger = false, ready = null, c
     const id = `dialog-${numbers}`;
     const wrong = h("p", { class: "wrong", role: "alert" });
     const go = h("button", { type: "submit", class: danger ? "main danger" : "main" }, button);
+    const back = h("button", { type: "button", onclick: () => dialog.close() }, cancel);
     const form = h("form", { method: "dialog" }, h("h2", { id }, title), parts, wrong,
-      h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, cancel), go));
+      h("div", { class: "buttons" }, back, go));
     const dialog = h("dialog", { class: "card", "aria-labelledby": id }, form);
     const check = () => { go.disabled = ready !== null && !ready(); };
     form.addEventListener("input", check);
@@ -41,6 +42,7 @@ export function ask({ title, parts, button, act, danger = false, ready = null, c
     document.body.append(dialog);
     check();
     dialog.showModal();
+    (form.querySelector("input, select, textarea") ?? back).focus(); // so that Enter, pressed once too often, does nothing
   });
 }
 

@@ -21,11 +21,10 @@ export function levels({ name, who, changed, steering }) {
     showRules(detail);
   }
 
-  async function showRules(detail) {
-    const shares = await api.view(name, "space").then((found) => found.shares, () => []);
+  function showRules(detail) {
     fill(rules, h("h3", {}, "Rules"),
       detail.rules.length ? h("ul", { class: "plain" }, detail.rules.map((rule, at) => h("li", { class: "row" },
-        h("span", {}, ruleText(rule), h("span", { class: "faint" }, shares[at] === undefined ? "" : ` – forbids ${f.share(shares[at], 1)} of all combinations`)),
+        h("span", {}, ruleText(rule), h("span", { class: "faint" }, ` – forbids ${f.share(detail.rule_shares[at], 1)} of all combinations`)),
         steering.may && action("Remove …", () => steering.change("remove_rule", rule, { title: "Remove this rule?", button: "Remove", words: `Removed the rule: ${ruleText(rule)}`, notes: [ruleText(rule)] }), { label: `Remove the rule: ${ruleText(rule)}` }))))
         : h("p", { class: "faint" }, "None: every combination may be chosen."),
       steering.may ? [ruleForm(detail, steering)] : explained(who));

@@ -32,7 +32,7 @@ _LABELS = 4  # labels of a mode that a rule lists
 def space(bandit: Core) -> dict[str, Any]:
     """Return the modes in order, with their levels by index, the rules in words, and how the bandit is set.
 
-    ``shares`` are those of all combinations that each rule forbids; ``example`` is a context as a request gives it.
+    ``example`` is a context as a request gives it.
     """
     kept, settings = bandit.space, bandit.state.settings
     return {
@@ -46,7 +46,6 @@ def space(bandit: Core) -> dict[str, Any]:
             for at, mode in enumerate(kept.modes)
         ],
         "rules": [_rule(rule) for rule in kept.rules],
-        "shares": [kept.forbidden_share(rule) for rule in kept.rules],
         "policy": type(bandit.policy).__name__,
         "kind": getattr(bandit.policy, "reward", None),
         "settings": {name: settings.get(name) for name in _SETTINGS},
