@@ -23,7 +23,7 @@ TABS = [
     "events",
     "health",
 ]
-FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 4, "arms": 1, "decisions": 1}
+FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 3, "arms": 1, "decisions": 1}
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<img src=x onerror=hacked=1>"],
     "1": ["$a$ %{y}", "</script><script>hacked=1</script>", 7],
@@ -66,7 +66,7 @@ def test_views_say_what_they_show(served, visit):
         "effects": ["What matters", "offer × channel", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["moved", "Structure"],
+        "drift": ["Too few to tell whether anything has moved", "Main effects"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],

@@ -133,10 +133,11 @@ class Bandit(Asking, Telling, Looking, Copies):
     # Settings, and levels that come and go.
 
     def change(self, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice, rollout or paused from now on.
+        """Change holdout, baseline, floors, ceilings, window, default, half_life, apprentice, rollout or paused.
 
-        They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
-        that they began with. ``change(paused=True)`` has the baseline decide until ``change(paused=False)``.
+        They mean what they do where a bandit is made, from now on; ``None`` takes one away. Decisions that were made
+        keep the window that they began with. ``change(paused=True)`` has the baseline decide, until
+        ``change(paused=False)``.
         """
         self._do(commands.ChangeSettings({name: written_setting(name, value) for name, value in settings.items()}))
 

@@ -135,6 +135,16 @@ def route_name(method: str, path: str) -> str | None:
     return next((name for verb, pattern, name in _PATHS if verb == method and pattern.fullmatch(path)), None)
 
 
+def methods(path: str) -> list[str]:
+    """Return the methods that a path has; none if it is the path of no route.
+
+    >>> methods("/v1/bandits/shop"), methods("/v1/bandits/shop/ask"), methods("/elsewhere")
+    (['DELETE', 'GET', 'HEAD', 'PATCH'], ['POST'], [])
+    """
+    found = {verb for verb, pattern, _ in _PATHS if pattern.fullmatch(path)}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
 def table() -> list[tuple[str, str, str]]:
     """Return the table for people: method and path, the roles, and whether a key limited to some bandits will do.
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorbandits.service import logs
 from tensorbandits.service.engine.demo import Demo
 from tensorbandits.service.engine.engine import Engine
-from tensorbandits.service.http import errors, examples
+from tensorbandits.service.http import errors, openapi
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
@@ -81,7 +81,7 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = examples.add(super().openapi())
+            self.openapi_schema = openapi.finish(super().openapi())
         return self.openapi_schema
 
 

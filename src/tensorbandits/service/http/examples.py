@@ -44,7 +44,7 @@ OFFERS: dict[str, Any] = {
     "rules": [_RULE],
 }
 _MADE = {"propensity": 0.4375, "by": "policy", "time": _TIME}
-_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "TensorThompsonSampling"}
+_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "thompson"}
 _KEY = {"id": "7m3k9x2q4a", "name": "web", "role": "decide", "bandits": ["offers"], "created": _TIME, "revoked": None}
 _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}

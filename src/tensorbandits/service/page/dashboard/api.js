@@ -49,6 +49,8 @@ export async function send(method, path, body, signal) {
 export const get = (path, signal) => send("GET", path, undefined, signal);
 export const post = (path, body) => send("POST", path, body);
 export const remove = (path) => send("DELETE", path);
+export const patch = (path, body) => send("PATCH", path, body);
+export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
 export const overviews = (names, signal) => get(`/v1/overviews?${new URLSearchParams(names.map((name) => ["name", name]))}`, signal);

@@ -17,7 +17,7 @@ export function explained(who, what = "change a bandit") {
 
 const NAMES = {
   holdout: "Held out for the baseline", baseline: "The baseline plays", window: "A decision waits for its reward", default: "Reward when the wait has ended",
-  floors: "Gets at least", ceilings: "Gets at most", apprentice: "Runs beside your own rule", rollout: "Share of visitors it decides for", paused: "Paused",
+  floors: "Gets at least", ceilings: "Gets at most", half_life: "A reward counts half after", apprentice: "Runs beside your own rule", rollout: "Share of visitors it decides for", paused: "Paused",
 };
 const SHARES = ["holdout", "rollout"];
 export const settingName = (name) => NAMES[name] ?? name;
@@ -33,13 +33,14 @@ export function labelsText(labels) {
 const partsText = (parts) => (parts.length ? parts.map((one) => `${f.share(one.share, 1)} ${labelsText(one.labels)}`).join("; ") : "nothing");
 
 export function settingText(name, value) {
-  if (value === null || value === undefined) return name === "baseline" ? "all allowed combinations alike" : name === "window" ? "as long as it takes" : ["paused", "apprentice"].includes(name) ? "no" : SHARES.includes(name) ? "none" : "not set";
+  if (value === null || value === undefined) return name === "baseline" ? "all allowed combinations alike" : name === "window" ? "as long as it takes" : name === "half_life" ? "never" : ["paused", "apprentice"].includes(name) ? "no" : SHARES.includes(name) ? "none" : "not set";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (SHARES.includes(name)) return f.share(value, value > 0 && value < 0.01 ? 1 : 0);
   if (name === "baseline" && value === "uniform") return "all allowed combinations alike";
   if (Array.isArray(value)) return partsText(value);
   if (typeof value === "object") return labelsText(value);
   if (name === "floors") return `${f.share(value, 1)}, spread over all combinations`;
+  if (name === "half_life" && typeof value === "number") return `${f.count(value)} rewards`;
   if (name === "window" && typeof value === "number") return `${f.count(value)} decisions`;
   return String(value);
 }

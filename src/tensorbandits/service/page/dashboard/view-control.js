@@ -68,7 +68,7 @@ export function control({ name, who, changed, steering }) {
   return { load: (signal) => api.get(api.banditPath(name), signal), element, show, renew: () => changed(), seconds: 30, always: true };
 }
 
-const SHOWN = ["paused", "apprentice", "rollout", "holdout", "baseline", "window", "default", "floors", "ceilings"];
+const SHOWN = ["paused", "apprentice", "rollout", "holdout", "baseline", "window", "default", "half_life", "floors", "ceilings"];
 
 function facts(detail) {
   const fixed = Object.entries(detail.settings).filter(([name]) => !SHOWN.includes(name));
@@ -89,6 +89,7 @@ export function settingFields(levels, given) {
   const holdout = percent(given.holdout ?? 0, { max: "99.9" });
   const window = text(given.window ?? "");
   const rewards = h("input", { type: "number", step: "any", value: given.default ?? "" });
+  const half = text(given.half_life ?? "");
   const baseline = shareRows("What the baseline plays", levels, parts(given.baseline), "Without rows, all combinations that are allowed, each as often. The shares add up to 100 %.");
   const floors = shareRows("Gets at least", levels, parts(given.floors), "Shares of decisions that combinations have whatever the bandit believes.");
   const ceilings = shareRows("Gets at most", levels, parts(given.ceilings), "Shares that combinations never exceed.");
@@ -97,12 +98,16 @@ export function settingFields(levels, given) {
     elements: [h("div", { class: "fields" },
       field("Held out for the baseline, percent", holdout.input, "The share of decisions that the baseline makes, drawn at random, so that the uplift is known. 5 is usual, 0 for none."),
       field("A decision waits for its reward", window, "Such as 10 min, 36 h, 14 d, or a number of decisions. Empty: as long as it takes."),
-      field("Reward when the wait has ended", rewards, "Such as 0, where no click means 0. Empty: none is told.")),
+      field("Reward when the wait has ended", rewards, "Such as 0, where no click means 0. Empty: none is told."),
+      field("A reward counts half after", half, "Such as 14 d, or a number of rewards: the bandit forgets the past. Empty: it forgets nothing.")),
     baseline.element, h("details", {}, h("summary", {}, "Least and most shares"), floors.element, ceilings.element)],
     read() {
-      const span = window.value.trim();
+      const span = (input) => {
+        const value = input.value.trim();
+        return value === "" ? null : /^\d+$/.test(value) ? Number(value) : value;
+      };
       const found = {
-        holdout: holdout.read() ?? 0, window: span === "" ? null : /^\d+$/.test(span) ? Number(span) : span, default: rewards.value === "" ? null : Number(rewards.value),
+        holdout: holdout.read() ?? 0, window: span(window), half_life: span(half), default: rewards.value === "" ? null : Number(rewards.value),
         baseline: listed(baseline), floors: listed(floors), ceilings: listed(ceilings),
       };
       return found;
@@ -114,7 +119,7 @@ export function settingFields(levels, given) {
 function edited(found, given) {
   const now = { ...given, holdout: given.holdout ?? 0 };
   const changes = {};
-  for (const name of ["holdout", "window", "default"]) if (!same(found[name], now[name])) changes[name] = found[name];
+  for (const name of ["holdout", "window", "half_life", "default"]) if (!same(found[name], now[name])) changes[name] = found[name];
   for (const name of ["baseline", "floors", "ceilings"]) if (!same(found[name], parts(given[name]))) changes[name] = found[name].length ? found[name] : null;
   return changes;
 }

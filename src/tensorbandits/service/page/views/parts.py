@@ -14,7 +14,7 @@ from tensorbandits.bandit import intervals
 from tensorbandits.bandit.intervals import RATES, Looks, check_looks
 from tensorbandits.bandit.timeline import means
 from tensorbandits.base.checks import check_probability
-from tensorbandits.model.enough import rewards_needed
+from tensorbandits.model.enough import at_first
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
 
@@ -75,8 +75,8 @@ def needed(space: Space, kind: str | None, rate: float | None) -> int | None:
         told = share * (1.0 - share)
     else:
         told = share if known == "count" else 1.0
-    found = rewards_needed(space.shape, told)
-    return math.ceil(found) if math.isfinite(found) else None
+    whole = at_first(space.shape, 1)
+    return math.ceil(whole / told) if told and math.isfinite(whole) else None
 
 
 def looks(name: str, value: str | None, space: Space) -> Looks:
