@@ -50,6 +50,15 @@ _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
 _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 12.0, "rewards": 12.0, "total": 5.0}
 
+_SIDE = {"mean": 0.41, "low": 0.37, "high": 0.45, "decisions": 1140, "rewards": 1111}
+_OVERVIEW: dict[str, Any] = {
+    **{"kind": "bernoulli", "decisions": 1200, "rewards": 1170, "learned": 1170.0, "pseudo": 0.0, "waiting": 30},
+    **{"settled": 0.975, "to_come": 30, "policy": _SIDE, "holdout": None, "caller": None, "uplift": None},
+    **{"intervals": "anytime", "lag": None, "first_time": _TIME, "last_time": _TIME, "last_event": None},
+    **{"spark": [0.31, 0.36, 0.41], "version": "3.1", "apprentice": False, "rollout": None, "paused": False},
+    "needed": 950,
+}
+
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
@@ -100,7 +109,7 @@ ANSWERS: dict[str, Any] = {
     **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
-    "overviews": {"overviews": {"offers": {"kind": "bernoulli", "decisions": 1200, "rewards": 1170}}},
+    "overviews": {"overviews": {"offers": _OVERVIEW}},
     "preview_bandit": {
         **{"combinations": 12, "allowed": 0.8333, "taken": False, "arms": 6, "contexts": 2, "rewards": 7100},
         **{"modes": [{"mode": "offer", "levels": 3, "context": False}], "rate": 0.02, "kind": "bernoulli"},
@@ -145,7 +154,7 @@ ANSWERS: dict[str, Any] = {
     },
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
     "fold": {"folded": 2, "base": 2},
-    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},

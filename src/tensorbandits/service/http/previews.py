@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from tensorbandits.service.http.schemas import Body, Changes, CreateBandit, Level, NewLevel, RuleBody
+from tensorbandits.service.http.view_answers import OverviewView
 
 
 class PreviewBandit(CreateBandit):
@@ -39,7 +40,7 @@ class PreviewChange(Body):
 class OverviewsAnswer(BaseModel):
     """What the page shows of each bandit in its list, by name; of those that are served."""
 
-    overviews: dict[str, dict[str, Any]]
+    overviews: dict[str, OverviewView]
 
 
 class SettingAnswer(BaseModel):
