@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tensorbandits.bandit import commands
+from tensorbandits.bandit.actors import check_actor
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import BanditEvent, Rewarded
@@ -50,8 +51,12 @@ class Running:
             raise ValueError(f"the clock says {now!r}; it must return the time in seconds, a finite number")
         return float(now)
 
-    def _do(self, command: Command | None) -> list[BanditEvent]:
-        """Carry out a command, after closing decisions whose window has ended, and have the policy learn of both."""
+    def _do(self, command: Command | None, actor: str | None = None) -> list[BanditEvent]:
+        """Carry out a command of somebody, after closing decisions whose window has ended; the policy learns of both.
+
+        ``actor`` is who gave it, for the history of changes.
+        """
+        name = None if actor is None else check_actor(actor)
         now, core = self._now(), self._core
         early = core.plan_early(command, now)
         planned: list[BanditEvent] = []
@@ -61,6 +66,7 @@ class Running:
             core.apply(core.state.plan(commands.Expire(), now))
             try:
                 planned = [] if command is None else early() or core.state.plan(command, now)
+                planned = [event.signed(name) for event in planned]
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
                 why.append(error)
             for event in planned:

@@ -51,10 +51,10 @@ def step(core: Core | None, event: Event) -> Core:
             if not isinstance(typed, e.Created):
                 raise ValueError(f"it is {event.kind!r}, but the first event of a log makes the bandit")
             core = new_core(dict(typed.settings), event.time)
-        else:
-            if event.seq <= core.state.seq:
-                return core
-            core.apply([typed])
+        elif event.seq <= core.state.seq:
+            return core
+        actor = core.state.actors.learn(e.mark_of(event.kind, event.body))
+        core.apply([typed.signed(actor)])
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         words = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
         raise CannotApplyError(event.seq, words) from error
