@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +15,8 @@ from tensorbandits.bandit.actors import check_actor
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import BanditEvent, Rewarded
+from tensorbandits.bandit.rows import refusal
+from tensorbandits.bandit.state import State
 from tensorbandits.base.checks import is_finite
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
@@ -57,16 +59,22 @@ class Running:
         ``actor`` is who gave it, for the history of changes.
         """
         name = None if actor is None else check_actor(actor)
+        return self._do_many([] if command is None else [command], actor=name)
+
+    def _do_many(
+        self, many: Sequence[Command], undone: str = "nothing was changed", actor: str | None = None
+    ) -> list[BanditEvent]:
+        """Carry out several commands, all or, if one is refused, none of them."""
         now, core = self._now(), self._core
-        early = core.plan_early(command, now)
+        early = core.plan_early(many[0] if len(many) == 1 else None, now)
         planned: list[BanditEvent] = []
         why: list[Exception] = []  # it is refused
         with core.lock:
             core.sync()
             core.apply(core.state.plan(commands.Expire(), now))
             try:
-                planned = [] if command is None else early() or core.state.plan(command, now)
-                planned = [event.signed(name) for event in planned]
+                planned = early() or _planned(core.state, many, now, undone)
+                planned = [event.signed(actor) for event in planned]
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
                 why.append(error)
             for event in planned:
@@ -103,6 +111,27 @@ class Running:
             self._core.current()
             if learner.draws and learner.draws.shape != self.policy.shape:  # a mode has gained levels by other hands
                 learner.refresh(wait=False, least=learner.draws.size)
+
+
+def _planned(state: State, many: Sequence[Command], now: float, undone: str) -> list[BanditEvent]:
+    """Return the events of commands, each planned on the state after those before."""
+    if len(many) < 2:
+        return [event for command in many for event in state.plan(command, now)]
+    planned: list[BanditEvent] = []
+    why: dict[int, Exception] = {}
+    with state.trial():
+        for at, command in enumerate(many):
+            try:
+                events = state.plan(command, now)
+            except (LookupError, TypeError, ValueError) as error:
+                why[at] = error
+                continue
+            for event in events:
+                state.enter(event)
+            planned += events
+    if why:
+        raise refusal(why, undone)
+    return planned
 
 
 _ALIVE: weakref.WeakSet[Running] = weakref.WeakSet()  # that a child process has to make its own

@@ -18,7 +18,7 @@ from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell, is_finite
 from tensorbandits.base.pieces import gently
-from tensorbandits.policies.approximate import as_sampling
+from tensorbandits.policies.approximate import as_sampling, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.space import Space
@@ -82,9 +82,8 @@ class Snapshot:
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision for a request, and say with what probability."""
+        self._refuse_played(ask)
         rollout = self.shares.rollout
-        if (rollout is not None) != (ask.played is not None):
-            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
         try:
             law = self.law(ask)
             if not self.samples:
@@ -98,6 +97,22 @@ class Snapshot:
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
         return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
+
+    def _refuse_played(self, ask: Ask) -> None:
+        if (self.shares.rollout is not None) != (ask.played is not None):
+            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
+
+    def refuse(self, ask: Ask) -> None:
+        """Refuse a request that could not be decided, without deciding it."""
+        self._refuse_played(ask)
+        try:
+            query = self.law(ask).query
+            if query.allowed is not None and self.samples:
+                best_of(self.draws.entries[-1][1], query)
+            elif query.allowed is not None:
+                self._policy.best(ask.levels, query.allowed)
+        except NothingAllowedError:
+            raise ValueError(self.nothing(ask)) from None
 
     def law(self, ask: Ask) -> RequestLaw:
         """Return the law of a request, checked."""

@@ -8,6 +8,7 @@ from typing import Any
 from tensorbandits.bandit import commands, warm_start
 from tensorbandits.bandit.decision import Decision, number_of
 from tensorbandits.bandit.events import Imported
+from tensorbandits.bandit.rows import reward_rows
 from tensorbandits.bandit.running import Running
 from tensorbandits.data.log import Missing
 from tensorbandits.space.labels import Label
@@ -46,6 +47,30 @@ class Telling(Running):
         if context is not None:
             raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
         self._do(commands.Tell(number_of(decision), reward, amend, add))
+
+    def tell_many(
+        self, rewards: Any, *, amend: bool = False, add: bool = False, id: str = "id", reward: str = "reward"
+    ) -> None:
+        """Learn many rewards, in their order, as telling one by one would; or, if one is refused, none of them.
+
+        ``rewards`` are pairs of a decision, or its id, and its reward; or a data frame of pandas, polars or pyarrow,
+        with these in columns that are called ``id`` and ``reward``. ``amend`` and ``add`` are those of :meth:`tell`, of
+        all rows. What has been told already changes nothing here either. An error names the first row that is refused,
+        and the others.
+
+        >>> from tensorbandits import Bandit, Space
+        >>> import pyarrow as pa
+        >>> bandit = Bandit(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), reward="bernoulli", seed=0)
+        >>> one, two = bandit.ask_many([{}, {}])
+        >>> bandit.tell_many([(one, 1), (two.id, 0)])
+        >>> bandit.tell_many(pa.table({"id": [one.id, two.id], "clicked": [1, 1]}), reward="clicked", amend=True)
+        >>> bandit.reward(two)
+        1.0
+        """
+        if amend and add:
+            raise ValueError("amend and add are both True; the reward takes the place of the first, or adds to it")
+        rows = reward_rows(rewards, id, reward)
+        self._do_many([commands.Tell(number_of(one), value, amend, add) for one, value in rows], "nothing was told")
 
     def tell_log(
         self,

@@ -20,7 +20,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages
+from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
@@ -125,7 +125,15 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.serving = Serving(settings, place, engine, known, measured)
-    for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
+    for router in (
+        decisions.router,
+        health,
+        bandits.router,
+        data.router,
+        changes.router,
+        keys.router,
+        pages.router,
+    ):  # busiest first
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard
