@@ -132,6 +132,8 @@ def test_every_example_works(tmp_path, document, operations):
         send("me")
         send("list_keys")
         send("diagnose")
+        send("list_changes")
+        send("export_changes")
         method, path, _ = operations["view"]
         assert service.http.request(method, path.format(name="offers", what="health")).status_code == 200
         send("create_key", {"name": "first", "role": "admin"})

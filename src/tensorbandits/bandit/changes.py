@@ -18,7 +18,7 @@ _LABELS = 4  # labels of a mode that a rule lists
 Change = dict[str, Any]  # number, time, kind, actor, and what the event says
 
 
-class Changes:
+class ChangeLog:
     """The changes that a state has seen, oldest first, numbered from 1; ``lost`` is how many were too many to be kept.
 
     ``since`` is the event after which they are known: a base that an early release folded has none of before.
@@ -121,7 +121,7 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         return f"{_count(row.get('rewards'))} rewards of {_count(row.get('rows'))} rows of a log"
     if kind == "Skipped":
         return f"event {row['skipped']} is left out: {row['why']}"
-    return {"Deleted": "deleted"}.get(kind, kind)
+    return "deleted" if kind == "Deleted" else str(kind)
 
 
 def _count(value: Any) -> str:

@@ -23,7 +23,7 @@ from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.book import CANCELLED, Book, Record
-from tensorbandits.bandit.changes import Changes
+from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
     DECISIONS,
@@ -92,7 +92,7 @@ class State:
         self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
         self.changes = 0  # of settings
-        self.actors, self.changelog = Actors(), Changes()
+        self.actors, self.changelog = Actors(), ChangeLog()
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -207,7 +207,7 @@ class State:
     def apply(self, event: e.BanditEvent) -> list[Lesson]:
         """Change the state by an event, and return what the policy has to learn."""
         lessons = _APPLIES[type(event)](self, event)
-        if event.change:
+        if event.change and not isinstance(event, e.Created):  # which whoever made this state notes
             self.changelog.note(event)
         self.moment = event.time
         self.book.tidy()
@@ -505,9 +505,9 @@ class State:
             self.chain = state.get("chain")
         if "changelog" in state:  # which was not there at first
             self.actors = Actors.from_state(state["actors"])
-            self.changelog = Changes.from_state(state["changelog"])
+            self.changelog = ChangeLog.from_state(state["changelog"])
         else:
-            self.changelog = Changes(self.seq)
+            self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
             self.apprentice = Apprentice.restored(state["apprentice"], self._cell_of)
         self.rewards = float(state.get("rewards", self.policy.ledger.received))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit import events as e
-from tensorbandits.bandit.changes import Changes
+from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.core import Core, restored_core
 from tensorbandits.bandit.making import new_state
 from tensorbandits.bandit.settings import Settings, arguments, changed
@@ -53,15 +53,21 @@ def step(core: Core | None, event: Event) -> Core:
             if not isinstance(typed, e.Created):
                 raise ValueError(f"it is {event.kind!r}, but the first event of a log makes the bandit")
             core = new_core(dict(typed.settings), event.time)
+            core.state.changelog.note(typed.signed(_actor(core, event)))
         elif event.seq <= core.state.seq:
             return core
-        actor = core.state.actors.learn(e.mark_of(event.kind, event.body))
-        core.apply([typed.signed(actor)])
+        else:
+            core.apply([typed.signed(_actor(core, event))])
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         words = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
         raise CannotApplyError(event.seq, words) from error
     core.state.seq, core.state.chain = event.seq, event.chain
     return core
+
+
+def _actor(core: Core, event: Event) -> str | None:
+    """Return who did what an event says, and let the state remember the name."""
+    return core.state.actors.learn(e.mark_of(event.kind, event.body))
 
 
 class Trouble(NamedTuple):
@@ -203,10 +209,10 @@ def _recalled(store: Store, row: BanditRow, core: Core) -> Core:
     """Let a snapshot of an early release have the changes that its log still holds."""
     state, base = core.state, store.base(row.id)
     if state.changelog.since > base:
-        state.changelog = Changes(base)
+        state.changelog = ChangeLog(base)
         for event in store.of_kinds(row.id, CHANGE_KINDS, state.seq):
             typed = e.read_event(event.kind, event.time, event.decision, event.body)
-            state.changelog.note(typed.signed(state.actors.learn(e.mark_of(event.kind, event.body))))
+            state.changelog.note(typed.signed(_actor(core, event)))
     return core
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from tensorbandits.bandit.changes import Change, Changes, chosen, described
+from tensorbandits.bandit.changes import Change, ChangeLog, chosen, described
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import Responses
@@ -77,7 +77,7 @@ async def export_changes(
     return Response(content, media_type=media, headers=headers)
 
 
-def _changes(host: Host) -> Changes:
+def _changes(host: Host) -> ChangeLog:
     return host.core.state.changelog
 
 
