@@ -139,7 +139,7 @@ ANSWERS: dict[str, Any] = {
     "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
     "fold": {"folded": 2, "base": 2},
-    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},
