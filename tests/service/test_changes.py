@@ -119,7 +119,7 @@ def test_the_history_says_who_changed_what_before_and_after(people, offers):
     said = {one["kind"]: one["words"] for one in found["changes"]}
     assert said["LevelAdded"] == "summer added to offer, starting like a"
     assert said["Imported"] == "2 rewards of 2 rows of a log"
-    assert said["Created"] == "made, with 3 offer x 2 channel"
+    assert said["Created"] == "made, of 3 offer x 2 channel"
     numbers = {one["number"]: one for one in found["changes"]}
     assert numbers[2]["items"] == [{"what": "holdout", "before": 0.1, "after": 0.2}]
     parts = [{"labels": {"offer": "a"}, "share": 0.05}]

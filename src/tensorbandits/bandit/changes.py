@@ -108,9 +108,12 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
     """The sentence of a change."""
     kind = row["kind"]
     if kind == "Created":
-        return f"made, with {' x '.join(f'{size} {mode}' for mode, size in row.get('sizes', {}).items())}"
+        sizes = [f"{size:,} {mode}" for mode, size in row.get("sizes", {}).items()]
+        return f"made, of {' x '.join(sizes)}" if sizes else "made"
     if kind == "Changed":
-        return "; ".join(f"{one['what']}: from {_value(one['before'])} to {_value(one['after'])}" for one in items)
+        return "; ".join(
+            f"{one['what']}: from {setting_words(one['before'])} to {setting_words(one['after'])}" for one in items
+        )
     if kind.startswith("Level") and "label" in row:
         done = {"LevelAdded": "added to", "LevelRetired": "retired in", "LevelRestored": "restored in"}[kind]
         like = f", starting like {label_words(row['like'])}" if row.get("like") is not None else ""
@@ -128,8 +131,12 @@ def _count(value: Any) -> str:
     return "?" if value is None else f"{value:,g}"
 
 
-def _value(value: Any) -> str:
-    """A setting in words."""
+def setting_words(value: Any) -> str:
+    """Return the value of a setting in words.
+
+    >>> setting_words(None), setting_words(True), setting_words([{"labels": {"offer": "a"}, "share": 0.1}])
+    ('not set', 'yes', 'offer a 0.1')
+    """
     if value is None:
         return "not set"
     if isinstance(value, bool):

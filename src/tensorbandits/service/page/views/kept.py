@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Estimated
-from tensorbandits.bandit.changes import label_words, rule_words
+from tensorbandits.bandit.changes import label_words, rule_words, setting_words
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import mark_of
 from tensorbandits.bandit.intervals import Looks
@@ -151,7 +151,7 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
     if kind == "RuleChanged":
         return ("" if body.get("add", True) else "taken back: ") + rule_words(body["rule"])
     if kind == "Changed":
-        return ", ".join(f"{name} = {value}" for name, value in body["settings"].items())
+        return ", ".join(f"{name} = {setting_words(value)}" for name, value in body["settings"].items())
     if kind == "Imported":
         return f"{body['rows']} rows" if body.get("rows") is not None else ""
     return ""
