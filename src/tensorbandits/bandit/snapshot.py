@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,14 @@ class Snapshot:
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
         return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
+
+    def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
+        """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
+        law, rollout = self.law(ask), self.shares.rollout
+        if not self.samples or not self.draws:
+            return [None] * len(cells)
+        own = 1.0 if rollout is None else rollout
+        return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
 
     def _refuse_played(self, ask: Ask) -> None:
         if (self.shares.rollout is not None) != (ask.played is not None):
