@@ -426,6 +426,7 @@ def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
     log = from_log(pa.table(table), ["offer", "segment", "weekday"], "paid")
     said = []
     study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
+    assert said[0].startswith("Clean the log first: levels differ by case or spaces only, and are probably the same. ")
     assert "offer has 4 levels and would have 3. 'New ' and 'new' would be 'new'. --clean strip,casefold" in said[0]
     assert "Rare levels of offer, with their rewards: 'gone'" in said[0]
     assert "No difference was found between the levels of weekday:" in said[0]

@@ -168,6 +168,10 @@ class Curve:
         """
         return not self.enough.events or not self._known(self.points[-1])
 
+    def tells(self, point: Scores) -> bool:
+        """Whether rewards tell of a structure by a point; where it is too little, nothing is to be suggested."""
+        return not self.nothing_to_learn and (self.rival(point) != OVERALL or self.lead(point)[1])
+
     def _known(self, point: Scores) -> list[str]:
         """Return the models that are surely better than the overall mean at a point, the best first."""
         models = [model for model in point.models if model != OVERALL]
@@ -205,10 +209,13 @@ class Curve:
         ours, theirs = (max(0.0, *(self.learned(point, model) for model in models)) for models in (low, [rival]))
         if self.lead(point)[1]:
             return (
-                f"**Low rank is worth it here**: {after} it has learned {ours:.0%} of what can be learned, the best "
-                f"model without it {theirs:.0%} ({rival}). {self._ends()}"
+                f"**Low rank is worth it here**: {after} it has learned {_share(ours)} of what can be learned, the "
+                f"best model without it {_share(theirs)} ({rival}). {self._ends()}"
             )
-        beside = f"{after} '{rival}' does about as well, with {theirs:.0%} of what can be learned"
+        beside = (
+            f"{after} {rival} have learned {_share(theirs)} of what can be learned, and low rank, with {_share(ours)}, "
+            "not surely more"
+        )
         if rival == OVERALL:
             beside = f"{after} there is too little to learn from, and no model is surely better than the overall mean"
         if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
@@ -226,8 +233,8 @@ class Curve:
         if rival == EFFECTS:
             return (
                 "**Main effects suffice**: combinations of levels were found neither better nor worse than their "
-                f"levels say. {after.capitalize()} they have learned {theirs:.0%} of what can be learned, low rank "
-                f"{ours:.0%}."
+                f"levels say. {after.capitalize()} they have learned {_share(theirs)} of what can be learned, low rank "
+                f"{_share(ours)}."
             )
         nowhere = ", and low rank is ahead after no number of rewards" if len(self.points) > 1 else ""
         return f"**Low rank gains nothing here**: {beside}{nowhere}."
@@ -260,3 +267,12 @@ class Curve:
             for start, end in self.stretches()
         ]
         return f"It is ahead {', and '.join(parts)}."
+
+
+def _share(share: float) -> str:
+    """A share in words, none of which is said to be nothing.
+
+    >>> _share(0.463), _share(0.003), _share(0.0)
+    ('46%', 'less than 1%', '0%')
+    """
+    return "less than 1%" if 0.0 < share < 0.005 else f"{share:.0%}"

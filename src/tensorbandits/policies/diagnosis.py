@@ -24,7 +24,8 @@ class Diagnosis:
     ``scores`` is by model the mean log density of a held-out reward, after learning from ``rewards`` others; of counts
     up to a constant. ``learned`` is the same as a share: 0 is the overall mean, 1 the best of the models. ``structure``
     and ``rank`` are what is suggested: ``"tucker"``, ``"affine"``, ``"pairs"``, or ``"additive"`` where main effects
-    suffice; the last two have no rank, ``None``. ``words`` says it in a sentence. ``playing`` is how often each
+    suffice; the last two have no rank, ``None``. Where the rewards tell nothing yet, nothing is suggested, and both are
+    ``None``. ``words`` says it in a sentence. ``playing`` is how often each
     structure decides where a policy plays several, by what they predicted as rewards came: then the one that decides
     mostly is suggested, since it rests on all rewards, each of which it was not shown before.
     """
@@ -33,7 +34,7 @@ class Diagnosis:
     rewards: int
     scores: dict[str, float]
     learned: dict[str, float]
-    structure: str
+    structure: str | None
     rank: int | None
     words: str
     playing: dict[str, float] = field(default_factory=dict)
@@ -43,7 +44,8 @@ class Diagnosis:
         table = [f"  {name:<{width}}  {score:11.5g}  {self.learned[name]:5.0%}" for name, score in self.scores.items()]
         head = f"  {'model':<{width}}  {'score':>11}  learned"
         rank = "" if self.rank is None else f", rank {self.rank}"
-        return "\n".join([self.words, f"Suggested structure: {self.structure}{rank}.", head, *table])
+        suggestion = [] if self.structure is None else [f"Suggested structure: {self.structure}{rank}."]
+        return "\n".join([self.words, *suggestion, head, *table])
 
 
 def diagnose(
@@ -83,8 +85,14 @@ def diagnose(
     most = curve_sizes(rewards.total)[-1:]
     curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
     (point,) = curve.points
-    suggested, words = curve.suggested(point), curve.sentence(point.rewards).replace("**", "")
-    if playing and (most_played := max(playing, key=lambda name: playing[name])) and playing[most_played] > _MOSTLY:
+    words = curve.sentence(point.rewards).replace("**", "")
+    suggested = curve.suggested(point) if curve.tells(point) else None
+    if (
+        suggested
+        and playing
+        and (most_played := max(playing, key=lambda name: playing[name]))
+        and playing[most_played] > _MOSTLY
+    ):
         words += f" The policy plays {most_played} in {playing[most_played]:.0%} of its decisions"
         words += "." if most_played == str(suggested) else f"; held-out rewards alone would suggest {suggested}."
         suggested = Form.named(most_played)
@@ -93,8 +101,8 @@ def diagnose(
         rewards=point.rewards,
         scores=point.as_dict(),
         learned={model: curve.learned(point, model) for model in point.models},
-        structure=suggested.kind,
-        rank=None if suggested.kind in ("additive", "pairs") else suggested.rank,
+        structure=suggested.kind if suggested else None,
+        rank=suggested.rank if suggested and suggested.kind not in ("additive", "pairs") else None,
         words=words,
         playing=dict(playing or {}),
     )

@@ -22,6 +22,7 @@ from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.lineup import BASELINE, FLAGSHIP, cost_of, takes_as_they_are
+from tensorbandits.study.remarks import alike_words
 
 _ARGUMENTS = ("allowed", "activate", "id", "played", "propensity", "self")  # of an ask, which no mode can be
 _NORMAL = 1.96  # half of the width of a 95 % interval, in standard errors
@@ -89,12 +90,15 @@ class Answer:
         rounds = comparison.horizon
         beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
+        start = best
+        if facts.curve.nothing_to_learn:
+            start = next((name for name, recipe in playing.items() if recipe.policy == FLAGSHIP), best)
         if facts.curve.nothing_to_learn and not alike:
             few += " As no combination is known to be better than another, these differences may be luck alone."
         policy = (
             "All that played had the same regret."
             if alike
-            else f"**{escape(best)}** had the lowest regret of those that played."
+            else f"**{escape(best[:1].upper() + best[1:])}** had the lowest regret of those that played."
         )
         earnings = (
             f"Over {rounds:,} rounds {'each' if alike else 'it'} would have earned "
@@ -103,9 +107,10 @@ class Answer:
             f"{amount(rounds * best_mean(world))}. Brackets are 95 % intervals, of policies over runs alone: the "
             f"means of the log are taken as they are.{few}"
         )
-        cost = _cost(playing[best], playing[baseline], world, facts.bandit_rewards)
-        lines = tuple(filter(None, [facts.verdict, _structure(facts), f"{policy} {earnings}", cost]))
-        return cls(lines, tuple(remarks), start_lines(log, world, playing[best], rounds, source, shifted))
+        cost = _cost(playing[start], playing[baseline], world, facts.bandit_rewards)
+        first = alike_words(log)
+        lines = tuple(filter(None, [first, facts.verdict, _structure(facts), f"{policy} {earnings}", cost]))
+        return cls(lines, tuple(remarks), start_lines(log, world, playing[start], rounds, source, shifted))
 
     def section(self) -> Section:
         """Return the answer as the first section of a report."""

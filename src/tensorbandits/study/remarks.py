@@ -18,8 +18,8 @@ _EXAMPLES = 3  # of levels that are alike
 
 def remarks(log: Log, relevance: Sequence[Relevance]) -> list[str]:
     """Return, in words, what the user may want to mend before trusting a study."""
-    steps, found = alike(log)
-    words = [_alike_words(log, steps, found)] if found else []
+    _, found = alike(log)
+    words = []
     for j, mode in enumerate(log.modes):
         merged = {label for merge in found if merge.mode == mode for label in merge.labels}
         rare = [(level, count) for level, count in rare_levels(log, j) if level not in merged]
@@ -46,8 +46,11 @@ def alike(log: Log) -> tuple[tuple[Step, ...], list[Merge]]:
     return merges(dict(zip(log.modes, log.levels, strict=True)))
 
 
-def _alike_words(log: Log, steps: Sequence[Step], found: Sequence[Merge]) -> str:
-    """Say of all modes at once which levels are probably the same, and the one thing that mends it."""
+def alike_words(log: Log) -> str:
+    """Say of all modes at once which levels are probably the same, and the one thing that mends it; else nothing."""
+    steps, found = alike(log)
+    if not found:
+        return ""
     sizes = []
     for mode, levels in zip(log.modes, log.levels, strict=True):
         fewer = sum(len(merge.labels) - 1 for merge in found if merge.mode == mode)
@@ -61,8 +64,9 @@ def _alike_words(log: Log, steps: Sequence[Step], found: Sequence[Merge]) -> str
     differ = " or ".join(word for step, word in (("casefold", "case"), ("strip", "spaces")) if step in steps)
     how = ",".join(steps)
     return (
-        f"Levels that differ by {differ} only, and are probably the same: {', '.join(sizes)}. {'; '.join(examples)}"
-        f"{more}. `--clean {how}` reads them as one (in Python `clean='{how}'`); the report lists all of them."
+        f"**Clean the log first**: levels differ by {differ} only, and are probably the same. {'; '.join(sizes)}. "
+        f"{'; '.join(examples)}{more}. `--clean {how}` reads them as one (in Python `clean='{how}'`), and changes what "
+        "is said below; the report lists all that it would merge."
     )
 
 

@@ -23,7 +23,7 @@ export function drift() {
     });
     const calm = h("article", { class: "card" }, h("h3", {}, "✓ Nothing has moved"), h("p", {}, found.words));
     const evidence = found.evidence === null ? [] : [h("p", { class: "faint" }, `Evidence that something moved: ${found.evidence >= 1e6 ? "more than a million" : f.number(found.evidence)}; ${f.number(found.news)} and more is news. If nothing ever moves, there is a false alarm in at most one of 20 bandits, however often one looks. Made from ${f.count(found.rewards)} rewards, anew every few minutes.`)];
-    const structure = found.structure ? [h("article", { class: "card" }, h("h3", {}, "Structure"), h("p", {}, found.structure), h("p", { class: "faint" }, `Suggested: ${found.suggested}${found.rank === null || found.rank === undefined ? "" : `, rank ${found.rank}`}.`))] : [];
+    const structure = found.structure ? [h("article", { class: "card" }, h("h3", {}, "Structure"), h("p", {}, found.structure), found.suggested ? h("p", { class: "faint" }, `Suggested: ${found.suggested}${found.rank === null || found.rank === undefined ? "" : `, rank ${found.rank}`}.`) : null)] : [];
     place.replaceChildren(...(alerts.length ? alerts : [calm]), ...evidence, ...structure);
   }
 
