@@ -52,6 +52,7 @@ MEDIUM = (
     "tests/service/test_policies.py",
     "tests/service/test_random_orders.py",
     "tests/service/test_replicas.py",
+    "tests/service/test_rank.py",
     "tests/service/test_restart.py",
     "tests/service/test_revenue.py",
     "tests/service/test_strange.py",

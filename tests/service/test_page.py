@@ -175,7 +175,7 @@ def test_views_say_what_they_show(served, visit):
         "effects": ["What matters", "offer × channel", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["moved", "Structure"],
+        "drift": ["Too few to tell whether anything has moved", "Main effects"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],

@@ -129,7 +129,7 @@ class Bandit(Asking, Telling, Looking, Copies):
     # Settings, and levels that come and go.
 
     def change(self, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice or rollout from now on.
+        """Change holdout, baseline, floors, ceilings, window, default, apprentice, rollout, half_life from now on.
 
         They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
         that they began with.

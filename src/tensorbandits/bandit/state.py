@@ -335,12 +335,15 @@ class State:
         return []
 
     def _changed(self, event: e.Changed) -> list[Lesson]:
+        lessons = self.fade(event.time)  # by the half-life of before
         new = changed(self.space, self.policy, self.settings, event.settings)
-        self.settings, self.shares, self.book.window, self.book.default = new
+        self.settings, self.shares, self.book.window, self.book.default, half_life = new
+        if "half_life" in event.settings:
+            self.fading.change(half_life, self.told, event.time)
         if not self._ends_all:
             self.apprentice.count_all()
         self.changes += 1
-        return []
+        return lessons
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
@@ -556,7 +559,10 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
     ).restore(state["book"], space.shape)
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
     shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
-    known = described(space, shares, book.window, book.default)  # unless the state has settings of its own
+    fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
+    known = described(
+        space, shares, book.window, book.default, Span.written(fading)
+    )  # unless it has settings of its own
     made = State(space, policy, book=book, shares=shares, fading=Fading(None, time), settings=known)
     made._restore_counts(state)
     return made

@@ -126,7 +126,7 @@ ANSWERS: dict[str, Any] = {
     },
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
     "fold": {"folded": 2, "base": 2},
-    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},

@@ -140,6 +140,9 @@ class Changes(Body):
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
     )
+    half_life: Duration | StrictFloat | None = Field(
+        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -175,9 +178,6 @@ class CreateBandit(Changes):
         description="How many recent draws a decision is drawn from; probabilities are multiples of 1 / ring.",
     )
     adds: StrictBool | None = Field(default=None, description="Whether rewards of one decision may add up.")
-    half_life: Duration | StrictFloat | None = Field(
-        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
-    )
     capacity: StrictInt | None = Field(
         default=None, ge=1, le=100_000_000, description="Decisions that may wait at once; beyond, the oldest is closed."
     )
@@ -413,10 +413,60 @@ class EventsAnswer(BaseModel):
     events: list[EventAnswer]
 
 
+class HistoryRow(BaseModel):
+    """The decisions of one side in a block, of one level if a mode was given, and what they earned until now."""
+
+    block: int
+    first: int = Field(description="The number of the block's first decision.")
+    start: float
+    by: Literal["policy", "holdout", "caller"]
+    level: Label | None = Field(default=None, description="Where a mode was given.")
+    decisions: float
+    share: float | None = Field(default=None, description="Of the block's decisions; where a mode was given.")
+    rewards: float
+    total: float
+    mean: float | None
+    error: float | None = Field(default=None, description="The mean's standard error; where no mode was given.")
+
+
 class HistoryAnswer(BaseModel):
     """One row per block and side, and per level if a mode was given."""
 
-    history: list[dict[str, Any]]
+    history: list[HistoryRow]
+
+
+class EffectRow(BaseModel):
+    """What is believed of a level: its effect on the scale that is named, and its mean reward with usual partners."""
+
+    mode: str
+    level: Label
+    effect: float | None
+    low: float | None
+    high: float | None
+    reward: float | None
+    reward_low: float | None = None
+    reward_high: float | None = None
+    own: float | None = Field(default=None, description="The share of that which comes from its own rewards.")
+    borrowed: float | None = Field(default=None, description="The share that comes from other levels.")
+    rewards: float
+
+
+class InteractionRow(BaseModel):
+    """A share of what differs that is due to modes, alone or acting together."""
+
+    part: str
+    modes: int | None = Field(default=None, description="How many take part; 0 for all that more than two do.")
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class AlikeRow(BaseModel):
+    """A level that is interchangeable with the others of its group, as far as is known."""
+
+    mode: str
+    group: int
+    level: Label
 
 
 class BeliefsAnswer(BaseModel):
@@ -424,10 +474,12 @@ class BeliefsAnswer(BaseModel):
 
     words: str
     scale: str
-    effects: list[dict[str, Any]]
-    interactions: list[dict[str, Any]]
-    alike: list[dict[str, Any]]
-    arms: list[dict[str, Any]]
+    effects: list[EffectRow]
+    interactions: list[InteractionRow]
+    alike: list[AlikeRow]
+    arms: list[dict[Text, Label | None]] = Field(
+        description="The best arms: their labels by mode, `place`, `estimate`, `low`, `high` and `rewards`."
+    )
 
 
 class MovedAnswer(BaseModel):

@@ -47,6 +47,7 @@ async function send(method, path, body, signal) {
 
 export const get = (path, signal) => send("GET", path, undefined, signal);
 export const patch = (path, body) => send("PATCH", path, body);
+export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
 export const ready = (signal) => get("/readyz", signal);
