@@ -139,6 +139,8 @@ def test_every_example_works(tmp_path, document, operations):
         send("overviews")
         send("list_keys")
         send("diagnose")
+        send("list_changes")
+        send("export_changes")
         for name in [name for name in operations if name.startswith("view_")]:
             send(name)
         send("create_key", {"name": "first", "role": "admin"})

@@ -33,7 +33,7 @@ const TABS = {
   apprentice: ["Apprentice", apprentice],
   control: ["Control", control],
   levels: ["Levels & rules", levels],
-  events: ["Events", events],
+  events: ["History", events],
   health: ["Health", health],
 };
 
