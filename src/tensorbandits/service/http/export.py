@@ -83,13 +83,10 @@ def events(
     import pyarrow as pa
 
     kinds = [("seq", pa.int64()), ("time", pa.float64()), ("kind", pa.string())]
-    schema = pa.schema([*kinds, ("decision", pa.string()), ("body", pa.string())])
+    schema = pa.schema([*kinds, ("decision", pa.string()), ("actor", pa.string()), ("body", pa.string())])
 
     def rows(page: Sequence[Event]) -> list[dict[str, Any]]:
-        return [
-            {"seq": one.seq, "time": one.time, "kind": one.kind, "decision": one.decision, "body": one.body}
-            for one in page
-        ]
+        return [host.shown(event) for event in page]
 
     found = store.events(host.id, after=after, until=until, verify=False)
     yield from FORMATS[form].write(schema, (rows(page) for page in pages(found, PAGE)))
