@@ -151,7 +151,7 @@ class Asking(Running):
             number = state.book.ids.issue(state.book) if id is None else id
             [event] = state.plan(commands.Decide(drawn, number, shown), now)
             core.apply([event])
-            core.apply(state.plan(commands.Expire(), now))
+            core.expire(now)
         core.learner.take_in()
         assert isinstance(event, Decided)
         return event

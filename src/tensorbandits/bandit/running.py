@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorbandits.bandit import commands
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import BanditEvent, Rewarded
@@ -64,7 +63,7 @@ class Running:
         why: list[Exception] = []  # it is refused
         with core.lock:
             core.sync()
-            core.apply(core.state.plan(commands.Expire(), now))
+            core.expire(now)
             try:
                 planned = early() or _planned(core.state, many, now, undone)
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same

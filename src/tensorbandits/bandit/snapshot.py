@@ -18,6 +18,7 @@ from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell, is_finite
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.base.pieces import gently
 from tensorbandits.policies.approximate import as_sampling, best_of
 from tensorbandits.policies.base import Policy
@@ -29,7 +30,7 @@ _LAWS = 1024  # requests of which the law is kept
 _AT_ONCE = 8  # laws that are worked out before other threads have a moment
 
 
-class NotLearnedError(RuntimeError):
+class NotLearnedError(TensorbanditsError, RuntimeError):
     """There is no posterior draw yet to decide from; the learner makes some."""
 
 
