@@ -138,6 +138,8 @@ def test_every_example_works(tmp_path, document, operations):
         send("me")
         send("list_keys")
         send("diagnose")
+        send("list_changes")
+        send("export_changes")
         for name in [name for name in operations if name.startswith("view_")]:
             send(name)
         send("create_key", {"name": "first", "role": "admin"})

@@ -342,6 +342,16 @@ class ResultsAnswer(BaseModel):
     results: list[StatusAnswer | RefusedAnswer]
 
 
+class StoryEvent(BaseModel):
+    """Something that happened to a decision."""
+
+    seq: int
+    time: float
+    kind: Literal["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Unchanged"]
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    reward: float | None = Field(description="The reward that it gave, if any.")
+
+
 class KnownDecision(StatusAnswer):
     """A decision, and what became of it."""
 
@@ -350,6 +360,7 @@ class KnownDecision(StatusAnswer):
     propensity: float | None
     by: By
     time: float
+    story: list[StoryEvent]
 
 
 class ArmAnswer(BaseModel):
@@ -404,6 +415,7 @@ class EventAnswer(BaseModel):
     time: float
     kind: str
     decision: str | None
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     body: dict[str, Any]
 
 
@@ -411,6 +423,41 @@ class EventsAnswer(BaseModel):
     """Events in their order."""
 
     events: list[EventAnswer]
+
+
+ChangeKind = Literal[
+    "Created", "Changed", "LevelAdded", "LevelRetired", "LevelRestored", "RuleChanged", "Imported", "Skipped"
+]
+
+
+class ChangedPart(BaseModel):
+    """One thing that was changed: a setting, a level or a rule, before and after."""
+
+    what: str = Field(examples=["holdout"])
+    before: Any
+    after: Any
+
+
+class ChangeAnswer(BaseModel):
+    """A change of a bandit, apart from decisions and rewards."""
+
+    number: int = Field(description="Counts the changes of the bandit, from 1.")
+    time: float = Field(description="Seconds since 1970.")
+    kind: ChangeKind
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
+    items: list[ChangedPart]
+
+
+class ChangesAnswer(BaseModel):
+    """Changes, the newest first."""
+
+    changes: list[ChangeAnswer]
+    total: int = Field(description="How many fit the filters, on all pages.")
+    next: int | None = Field(description="Give this as `before` for the next page; null on the last.")
+    actors: list[str] = Field(description="All who ever changed this bandit.")
+    since: int = Field(description="Changes up to this event are not known: an early release folded them away.")
+    lost: int = Field(description="Old changes that are kept no more, as there were so many.")
 
 
 class HistoryRow(BaseModel):

@@ -114,6 +114,7 @@ class ViewEvent(BaseModel):
     reward: float | None
     by: By | None
     propensity: float | None
+    actor: str | None
     words: str
 
 
