@@ -102,10 +102,10 @@ class Snapshot:
 
     def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
         """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
-        law, rollout = self.law(ask), self.shares.rollout
+        law = self.law(ask)
         if not self.samples or not self.draws:
             return [None] * len(cells)
-        own = 1.0 if rollout is None else rollout
+        own = 1.0 if self.shares.rollout is None else sum(law.chances)
         return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
 
     def _refuse_played(self, ask: Ask) -> None:
