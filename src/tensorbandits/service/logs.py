@@ -19,6 +19,7 @@ from tensorbandits.service.http.redact import redact
 
 _NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _PAUSE = 0.05  # seconds until lines of requests are written
+OWN = "tensorbandits.service"  # the name by which those who run an engine in their own process hear of it
 MOST = 20_000  # of them that may wait
 _encode = json.JSONEncoder(default=repr).encode
 
@@ -189,6 +190,8 @@ class _Bridge(logging.Handler):
     """Hands what libraries log to our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == OWN:  # which has its line already
+            return
         try:
             get(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
         except Exception:
