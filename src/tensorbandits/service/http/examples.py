@@ -59,6 +59,7 @@ _OVERVIEW: dict[str, Any] = {
     "needed": 950,
 }
 
+_LINES = '{"segment": "new", "offer": "a", "channel": "mail", "click": 1}\n'
 _ACTOR = "the shop's web servers"
 _STORY = [
     {"seq": 2, "time": _TIME, "kind": "Decided", "actor": _ACTOR, "reward": None},
@@ -230,6 +231,8 @@ def add(document: dict[str, Any]) -> dict[str, Any]:
             for kind, content in operation.get("requestBody", {}).get("content", {}).items():
                 if shown and kind in ("application/json", "text/csv"):
                     content["examples"] = shown
+                elif kind == "application/x-ndjson":
+                    content["examples"] = {"JSON lines": {"value": _LINES}}
             for status in ("200", "201"):
                 for content in operation["responses"].get(status, {}).get("content", {}).values():
                     if name in ANSWERS:
