@@ -136,8 +136,11 @@ def test_every_example_works(tmp_path, document, operations):
         for name in ("healthz", "readyz", "metrics", "list_bandits", "get_bandit", "history", "list_events", "export"):
             send(name)
         send("me")
+        send("overviews")
         send("list_keys")
         send("diagnose")
+        send("list_changes")
+        send("export_changes")
         for name in [name for name in operations if name.startswith("view_")]:
             send(name)
         send("create_key", {"name": "first", "role": "admin"})

@@ -47,6 +47,8 @@ class Bandit(Asking, Telling, Looking, Copies):
     apprentice : whether the bandit runs beside a rule of your own, which each ask is given what it plays.
     rollout : of an apprentice, the share of decisions that it makes itself; your rule makes the others, drawn at
         random, so that :meth:`uplift` compares both from the first day. 0 only watches.
+    paused : whether the baseline decides for now, or, of an apprentice, your rule; what it earns is learned from all
+        the same. :meth:`change` pauses a bandit and lets it go on.
     window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
@@ -89,6 +91,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
         apprentice: bool = False,
         rollout: float | None = None,
+        paused: bool = False,
         window: Any = None,
         default: float | None = None,
         adds: bool = False,
@@ -113,6 +116,7 @@ class Bandit(Asking, Telling, Looking, Copies):
             holdout=holdout,
             baseline=baseline,
             rollout=(0.0 if rollout is None else rollout) if apprentice else None,
+            paused=paused,
             window=window,
             default=default,
             adds=adds,
@@ -128,15 +132,25 @@ class Bandit(Asking, Telling, Looking, Copies):
 
     # Settings, and levels that come and go.
 
-    def change(self, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice, rollout, half_life from now on.
+    def change(self, *, actor: str | None = None, **settings: Any) -> None:
+        """Change holdout, baseline, floors, ceilings, window, default, half_life, apprentice, rollout or paused.
 
-        They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
-        that they began with.
+        They mean what they do where a bandit is made, from now on; ``None`` takes one away. Decisions that were made
+        keep the window that they began with. ``change(paused=True)`` has the baseline decide, until
+        ``change(paused=False)``. ``actor`` is who does it, for :meth:`changes`.
         """
-        self._do(commands.ChangeSettings({name: written_setting(name, value) for name, value in settings.items()}))
+        given = {name: written_setting(name, value) for name, value in settings.items()}
+        self._do(commands.ChangeSettings(given), actor)
 
-    def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
+    def add_level(
+        self,
+        mode: str,
+        label: Label,
+        *,
+        like: Label | None = None,
+        rewards: float | None = None,
+        actor: str | None = None,
+    ) -> None:
         """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
 
         Or it starts ``like`` another level: as if so many of that one's ``rewards`` had been its own, spread over cells
@@ -144,15 +158,15 @@ class Bandit(Asking, Telling, Looking, Copies):
         outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
         clicks at rate r, as 3 / r.
         """
-        self._do(commands.AddLevel(mode, label, like, rewards))
+        self._do(commands.AddLevel(mode, label, like, rewards), actor)
 
-    def retire_level(self, mode: str, label: Label) -> None:
+    def retire_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        self._do(commands.RetireLevel(mode, label))
+        self._do(commands.RetireLevel(mode, label), actor)
 
-    def restore_level(self, mode: str, label: Label) -> None:
+    def restore_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        self._do(commands.RestoreLevel(mode, label))
+        self._do(commands.RestoreLevel(mode, label), actor)
 
     def __repr__(self) -> str:
         return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.metrics import several_processes
-from tensorbandits.service.settings import Settings, check_exposed
+from tensorbandits.service.settings import CONFIG, Settings, check_exposed
 from tensorbandits.store import Store
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def _settle() -> None:
     gc.enable()
 
 
-def _check_free(host: str, port: int) -> None:
-    """Refuse an address at which nobody can listen, or somebody does already."""
+def check_free(host: str, port: int) -> None:
+    """Refuse an address at which nobody can listen, or where somebody does already."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as trial:
@@ -96,8 +96,9 @@ def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
 
     with Store.open(settings.store) as store:  # which makes its tables, or says why it cannot
         check_exposed(settings.host, bool(store.keys()))
-    _check_free(settings.host, settings.port)
+    check_free(settings.host, settings.port)
     os.environ.update(settings.environment())
+    os.environ.pop(CONFIG, None)  # which these came from, too
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
     _compile(settings)

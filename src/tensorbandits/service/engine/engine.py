@@ -7,6 +7,7 @@ keeps snapshots, so that a start reads few events.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -17,11 +18,13 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.commands import Ask, chosen
 from tensorbandits.base.compiled import compilations
 from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
+from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.health import Health
 from tensorbandits.service.engine.host import Host
@@ -141,7 +144,8 @@ class Engine:
         now = self.clock.now()
         new_core(settings, now)  # which says what is wrong before anything is written
         try:
-            row = self.store.create(name, [New("Created", now, {"settings": settings}, None, key)])
+            body = {"settings": settings, MARK: Actors().writer()(ACTOR.get())}
+            row = self.store.create(name, [New("Created", now, body, None, key)])
         except NameTakenError:
             known = self._made_by(name, settings, key)
             if known is None:
@@ -175,7 +179,7 @@ class Engine:
 
     def delete(self, host: Host, key: str | None) -> None:
         """Let a bandit be no more; its events stay."""
-        event = New("Deleted", self.clock.now(), {}, None, key)
+        event = New("Deleted", self.clock.now(), {MARK: ACTOR.get()}, None, key)
         with host.turn:
             while True:
                 try:
@@ -244,6 +248,7 @@ class Engine:
                 except Exception as error:  # whatever is wrong with its log, the others are served
                     words = str(error) if isinstance(error, QuarantinedError) else loading.unreadable(row.name, error)
                     self._log.error("bandit is quarantined", bandit=row.name, error=words)
+                    logging.getLogger(logs.OWN).error("bandit %r is quarantined: %s", row.name, words)
                     host = Host(row, None, words)
                 self._hosts[row.name] = host
                 self._wake.set()

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
@@ -187,6 +188,28 @@ class Host:
         arm = {mode: written(label) for mode, label in space.labels(cell).items()}
         return arm, {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
 
+    def actor(self, event: Event) -> str | None:
+        """Return who did what an event says, if that was written down."""
+        actors = Actors() if self.quarantined is not None or self._core is None else self._core.state.actors
+        return actors.read(e.mark_of(event.kind, event.body))
+
+    def shown(self, event: Event) -> dict[str, Any]:
+        """Return an event as plain data, with the name of its actor in the place of the mark."""
+        body = {name: value for name, value in event.body.items() if name != MARK}
+        parts = {part: getattr(event, part) for part in ("seq", "time", "kind", "decision")}
+        return {**parts, "actor": self.actor(event), "body": body}
+
+    def story(self, events: Sequence[Event]) -> list[dict[str, Any]]:
+        """Return what happened to a decision, and by whom, from its events."""
+        return [
+            {
+                **{part: getattr(event, part) for part in ("seq", "time", "kind")},
+                "actor": self.actor(event),
+                "reward": event.body.get("reward"),
+            }
+            for event in events
+        ]
+
     def status(self, number: str) -> dict[str, Any]:
         """Return what has become of a decision, as plain data."""
         with self.core.lock:  # not in the middle of what is only tried
@@ -215,6 +238,7 @@ class Host:
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
             "rollout": state.shares.rollout,
+            "paused": state.shares.paused,
             "decisions": state.decisions,
             "rewards": state.rewards,
             "waiting": len(state.book),
@@ -235,6 +259,7 @@ class Host:
             **self.summary(),
             "levels": levels,
             "rules": [written_rule(rule) for rule in space.rules],
+            "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},
         }
 

@@ -121,6 +121,13 @@ class RuleBody(Body):
         default=None, examples=[None]
     )
 
+    def rule(self) -> dict[str, Any]:
+        """Return the rule, of one kind."""
+        given = {what: labels for what, labels in self.given().items() if labels is not None}
+        if len(given) != 1:
+            raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
+        return given
+
 
 class Changes(Body):
     """What of a bandit may be changed while it runs."""
@@ -139,6 +146,11 @@ class Changes(Body):
         examples=[0.05],
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
+    )
+    paused: StrictBool | None = Field(
+        default=None,
+        description="Whether the baseline makes all decisions for now, or, of an apprentice, the caller's rule. "
+        "Rewards are learned from all the same.",
     )
     half_life: Duration | StrictFloat | None = Field(
         default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
@@ -342,6 +354,16 @@ class ResultsAnswer(BaseModel):
     results: list[StatusAnswer | RefusedAnswer]
 
 
+class StoryEvent(BaseModel):
+    """Something that happened to a decision."""
+
+    seq: int
+    time: float
+    kind: Literal["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Unchanged"]
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    reward: float | None = Field(description="The reward that it gave, if any.")
+
+
 class KnownDecision(StatusAnswer):
     """A decision, and what became of it."""
 
@@ -350,6 +372,7 @@ class KnownDecision(StatusAnswer):
     propensity: float | None
     by: By
     time: float
+    story: list[StoryEvent]
 
 
 class ArmAnswer(BaseModel):
@@ -368,6 +391,7 @@ class Summary(BaseModel):
     reward: RewardKind | None = Field(description="null if the bandit is quarantined.")
     apprentice: bool
     rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
+    paused: bool = Field(default=False, description="Whether the baseline makes all decisions for now.")
     decisions: int
     rewards: float
     waiting: int
@@ -394,6 +418,7 @@ class Detail(Summary):
 
     levels: dict[str, list[LevelAnswer]]
     rules: list[dict[str, dict[str, Any]]]
+    rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
 
 
@@ -404,6 +429,7 @@ class EventAnswer(BaseModel):
     time: float
     kind: str
     decision: str | None
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     body: dict[str, Any]
 
 
@@ -411,6 +437,41 @@ class EventsAnswer(BaseModel):
     """Events in their order."""
 
     events: list[EventAnswer]
+
+
+ChangeKind = Literal[
+    "Created", "Changed", "LevelAdded", "LevelRetired", "LevelRestored", "RuleChanged", "Imported", "Skipped"
+]
+
+
+class ChangedPart(BaseModel):
+    """One thing that was changed: a setting, a level or a rule, before and after."""
+
+    what: str = Field(examples=["holdout"])
+    before: Any
+    after: Any
+
+
+class ChangeAnswer(BaseModel):
+    """A change of a bandit, apart from decisions and rewards."""
+
+    number: int = Field(description="Counts the changes of the bandit, from 1.")
+    time: float = Field(description="Seconds since 1970.")
+    kind: ChangeKind
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
+    items: list[ChangedPart]
+
+
+class ChangesAnswer(BaseModel):
+    """Changes, the newest first."""
+
+    changes: list[ChangeAnswer]
+    total: int = Field(description="How many fit the filters, on all pages.")
+    next: int | None = Field(description="Give this as `before` for the next page; null on the last.")
+    actors: list[str] = Field(description="All who ever changed this bandit.")
+    since: int = Field(description="Changes up to this event are not known: an early release folded them away.")
+    lost: int = Field(description="Old changes that are kept no more, as there were so many.")
 
 
 class HistoryRow(BaseModel):
