@@ -31,7 +31,7 @@ UNITS = (
 )
 
 
-class Entry(NamedTuple):
+class Ahead(NamedTuple):
     """A kernel for one of the signatures that it declares."""
 
     file: str
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
         dispatcher.compile(dispatcher.declared[self.at])
 
 
-def entries() -> list[Entry]:
+def entries() -> list[Ahead]:
     """Return all that there is to compile.
 
     >>> len(entries()) > 20
@@ -74,12 +74,12 @@ def entries() -> list[Entry]:
     return list(_declared())
 
 
-def _declared() -> Iterator[Entry]:
+def _declared() -> Iterator[Ahead]:
     for file in chain.from_iterable(UNITS):
         for name, value in vars(importlib.import_module(file)).items():
             if getattr(value, "__module__", None) == file:
                 for at in range(len(getattr(value, "declared", ()))):
-                    yield Entry(file, name, at)
+                    yield Ahead(file, name, at)
 
 
 def compile_ahead(report: Callable[[str], Any] = lambda text: None, processes: int | None = None) -> int:
@@ -100,7 +100,7 @@ def compile_ahead(report: Callable[[str], Any] = lambda text: None, processes: i
     return len(missing)
 
 
-def not_kept() -> list[Entry]:
+def not_kept() -> list[Ahead]:
     """Return those that are in no file, so that each process would compile them."""
     return [one for one in entries() if not one.kept()]
 
@@ -114,7 +114,7 @@ def undeclared() -> list[str]:
 class _Apart:
     """Processes that compile some entries, a few at a time. They end with this one, whatever it ends of."""
 
-    def __init__(self, missing: Sequence[Entry], processes: int, report: Callable[[str], Any]) -> None:
+    def __init__(self, missing: Sequence[Ahead], processes: int, report: Callable[[str], Any]) -> None:
         self._report, self._processes, self._count = report, processes, len(missing)
         units = [[one for one in missing if one.file in files] for files in UNITS]
         self._units = [unit for unit in units if unit]
@@ -132,7 +132,7 @@ class _Apart:
                     for process in self._running:
                         process.terminate()
 
-    def _run(self, unit: Sequence[Entry]) -> None:
+    def _run(self, unit: Sequence[Ahead]) -> None:
         command = [sys.executable, "-m", __name__, *(one.name for one in unit)]
         with self._lock:
             if self._stopped:
@@ -160,5 +160,5 @@ if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
     for word in sys.argv[1:]:
         file, kernel, at = word.split(":")
-        Entry(file, kernel, int(at)).compile()
+        Ahead(file, kernel, int(at)).compile()
         print(word, flush=True)
