@@ -17,6 +17,7 @@ from tensorbandits.store.errors import StoreUnavailableError
 
 EXPECTED = {  # as the documentation has it, written down once more by hand: nobody, decide, read, admin
     "page": "ndra",
+    "docs": "ndra",
     "static": "ndra",
     "healthz": "ndra",
     "readyz": "ndra",

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.service.http import examples, view_answers
-from tensorbandits.service.http.errors import ProblemDocument, WrongPlace
+from tensorbandits.service.http.errors import CODES, ProblemDocument, WrongPlace
 from tensorbandits.service.page.views import VIEWS
 
 _VIEW = "/v1/bandits/{name}/view/{what}"
@@ -41,6 +41,14 @@ def finish(document: dict[str, Any]) -> dict[str, Any]:
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
             _say_default(field)
+    document["x-problems"] = [
+        {"code": code, "status": status, "meaning": meaning} for code, (status, meaning) in CODES.items()
+    ]
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for answer in operation["responses"].values():
+                if answer["description"] == "Successful Response":  # the framework's words
+                    answer["description"] = "Done."
     return examples.add(document)
 
 
