@@ -50,6 +50,7 @@ MEDIUM = (
     "tests/service/test_measured.py",
     "tests/service/test_openapi.py",
     "tests/service/test_page.py",
+    "tests/service/test_page_steers.py",
     "tests/service/test_policies.py",
     "tests/service/test_random_orders.py",
     "tests/service/test_replicas.py",
