@@ -20,6 +20,13 @@ _PARAMETERS: dict[str, dict[str, Any]] = {  # of views
     **{name: {"type": "string"} for name in ("mode", "rows", "columns")},
     **{name: _LEVELS for name in ("fixed", "context")},
 }
+_TIMEOUT = {
+    "name": "X-Request-Timeout",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
+    "description": "Seconds in which the answer must begin; after them it is 504, and nothing more is written.",
+}
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")  # which no route answers
 
 
@@ -44,8 +51,10 @@ def finish(document: dict[str, Any]) -> dict[str, Any]:
     document["x-problems"] = [
         {"code": code, "status": status, "meaning": meaning} for code, (status, meaning) in CODES.items()
     ]
-    for methods in document["paths"].values():
+    for path, methods in document["paths"].items():
         for operation in methods.values():
+            if path.startswith("/v1/"):
+                operation.setdefault("parameters", []).append(_TIMEOUT)
             for answer in operation["responses"].values():
                 if answer["description"] == "Successful Response":  # the framework's words
                     answer["description"] = "Done."
