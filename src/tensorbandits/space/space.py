@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
@@ -398,6 +399,17 @@ class Space:
         count = len(self.forbidden)
         rules = f"; {count:,} forbidden" if count else ""
         return f"Space({', '.join(sizes)}{rules})"
+
+    def _repr_html_(self) -> str:
+        retired = self.retired
+        rows = [
+            [name, "given" if j in self._context else "decided", len(labels), html.listed(labels)]
+            + ([html.listed(retired.get(name, []))] if retired else [])
+            for j, (name, labels) in enumerate(zip(self._names, self.levels, strict=True))
+        ]
+        head = ["mode", "is", "levels", "which", *(["retired"] if retired else [])]
+        rules = [f"rules that say what may not be chosen: {len(self.rules):,}"] if self.rules else []
+        return html.block("Space", html.table(head, rows, what="modes"), words=rules)
 
     def state(self) -> dict[str, Any]:
         """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""
