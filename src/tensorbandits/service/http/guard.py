@@ -158,8 +158,8 @@ class Guard:
         raise Problem(
             "deadline",
             f"the {seconds:g} s of {_TIMEOUT.decode()} have passed; what was not written by then is not written any "
-            "more, but what was being written may be there: the same request with the same Idempotency-Key, or GET of the "
-            "decision by an id of yours, says so",
+            "more, but what was being written may be there: the same request with the same Idempotency-Key, or GET of "
+            "the decision by an id of yours, says so",
         )
 
     def _leave(self, task: asyncio.Task[None]) -> None:
