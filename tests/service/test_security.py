@@ -45,6 +45,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "remove_rule": "a",
     "list_events": "ra",
     "export": "ra",
+    "report": "ra",
     "import_log": "a",
     "fold": "a",
     "view": "ra",

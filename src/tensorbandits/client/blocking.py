@@ -75,6 +75,7 @@ class RemoteBandit:
     history = blocking(AsyncRemoteBandit.history)
     events = blocking(AsyncRemoteBandit.events)
     export = blocking(AsyncRemoteBandit.export)
+    report = blocking(AsyncRemoteBandit.report)
     add_level = blocking(AsyncRemoteBandit.add_level)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
     restore_level = blocking(AsyncRemoteBandit.restore_level)

@@ -67,6 +67,7 @@ ACCESS: dict[str, Access] = {
     "add_rule": Access("POST", f"{_ONE}/rules", _ADMIN),
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),
+    "report": Access("GET", f"{_ONE}/report", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),

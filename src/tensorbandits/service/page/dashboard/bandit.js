@@ -12,6 +12,7 @@ import { effects } from "./view-effects.js";
 import { EVENTS, events } from "./view-events.js";
 import { health } from "./view-health.js";
 import { heat } from "./view-heat.js";
+import { reportButton } from "./report.js";
 import { reward } from "./view-reward.js";
 import { traffic } from "./view-traffic.js";
 
@@ -38,7 +39,7 @@ export function bandit(main, { name, tab, who, failed }) {
   const kind = h("p", { class: "faint" });
   main.replaceChildren(
     h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")),
-    h("div", { class: "title" }, h("h1", {}, name), kind), tiles.element, list, panel);
+    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name), kind), reportButton(name, failed)), tiles.element, list, panel);
 
   let space = null; // modes and levels
   let overview = null;
