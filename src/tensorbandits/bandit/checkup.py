@@ -109,7 +109,7 @@ def checkup(told: Told, *, max_rank: int, seed: int) -> Checkup:
     kind = _kind(told.ledger, told.history, told.reward)
     if told.ledger.rounds < FEWEST:
         matter = matters.too_few(told.space.shape, kind, told.ledger.rounds, FEWEST)
-        structure = Diagnosis(kind, 0, {}, {}, "auto", None, matter.words, needed=matter.needed)
+        structure = Diagnosis(kind, 0, {}, {}, None, None, matter.words, needed=matter.needed)
     else:
         reward = told.reward or kind
         structure = diagnose(told.ledger, reward, max_rank=max_rank, seed=seed, playing=told.playing)

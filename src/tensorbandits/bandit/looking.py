@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tensorbandits.bandit import commands, figures
 from tensorbandits.bandit.apprentice import Judged
 from tensorbandits.bandit.beliefs import Beliefs
+from tensorbandits.bandit.changes import chosen, described
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.intervals import Looks, check_looks
 from tensorbandits.bandit.reporting import began, form_of, gather, write
@@ -77,6 +78,32 @@ class Looking(Running):
         """
         self._do(None)
         return self._core.history(mode)
+
+    def changes(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        actor: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return what was changed, apart from decisions and rewards, newest first: who, when, what, before and after.
+
+        ``kinds`` are those of events: ``"Changed"`` (settings), ``"LevelAdded"``, ``"LevelRetired"``,
+        ``"LevelRestored"``, ``"Imported"``; of a service's bandit also ``"Created"`` and ``"RuleChanged"``. Times are
+        seconds of the clock. Rules that are made on ``bandit.space`` itself are not among them.
+
+        >>> from tensorbandits import Bandit, Space
+        >>> bandit = Bandit(Space({"offer": ["a", "b"]}), "ucb")
+        >>> bandit.change(holdout=0.1, actor="Ann")
+        >>> [(one["actor"], one["words"]) for one in bandit.changes()]
+        [('Ann', 'holdout: from 0.0 to 0.1')]
+        """
+        self._do(None)
+        with self._core.lock:
+            rows = self._core.state.changelog.rows()
+        found = chosen(rows, kinds=kinds, actor=actor, since=since, until=until)
+        return [described(row) for row in reversed(found)]
 
     def uplift(self, *, over: str | None = None, level: float = 0.95, intervals: Looks = "anytime") -> Uplift:
         """Return how much more the bandit's decisions earn than the holdout's, or than those of your own rule.

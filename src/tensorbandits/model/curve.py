@@ -219,10 +219,13 @@ class Curve:
         ours, theirs = (max(0.0, *(self.learned(point, model) for model in models)) for models in (low, [rival]))
         if self.lead(point)[1]:
             return (
-                f"**Low rank is worth it here**: {after} it has learned {ours:.0%} of what can be learned, the best "
-                f"model without it {theirs:.0%} ({rival}).{self._ends()}"
+                f"**Low rank is worth it here**: {after} it has learned {_share(ours)} of what can be learned, the "
+                f"best model without it {_share(theirs)} ({rival}).{self._ends()}"
             )
-        beside = f"{after} '{rival}' does about as well, with {theirs:.0%} of what can be learned"
+        beside = (
+            f"{after} {rival} have learned {_share(theirs)} of what can be learned, and low rank, with {_share(ours)}, "
+            "not surely more"
+        )
         if rival == OVERALL:
             beside = f"{after} there is too little to learn from, and no model is surely better than the overall mean"
         if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
@@ -240,8 +243,8 @@ class Curve:
         if rival == EFFECTS:
             return (
                 "**Main effects suffice**: combinations of levels were found neither better nor worse than their "
-                f"levels say. {after.capitalize()} they have learned {theirs:.0%} of what can be learned, low rank "
-                f"{ours:.0%}."
+                f"levels say. {after.capitalize()} they have learned {_share(theirs)} of what can be learned, low rank "
+                f"{_share(ours)}."
             )
         nowhere = ", and low rank is ahead after no number of rewards" if len(self.points) > 1 else ""
         return f"**Low rank gains nothing here**: {beside}{nowhere}."
@@ -276,3 +279,12 @@ class Curve:
             for start, end in self.stretches()
         ]
         return f" It is ahead {', and '.join(parts)}."
+
+
+def _share(share: float) -> str:
+    """A share in words, none of which is said to be nothing.
+
+    >>> _share(0.463), _share(0.003), _share(0.0)
+    ('46%', 'less than 1%', '0%')
+    """
+    return "less than 1%" if 0.0 < share < 0.005 else f"{share:.0%}"

@@ -69,6 +69,8 @@ ACCESS: dict[str, Access] = {
     "history": Access("GET", f"{_ONE}/history", _READ),
     "report": Access("GET", f"{_ONE}/report", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
+    "list_changes": Access("GET", f"{_ONE}/changes", _READ),
+    "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),
     "fold": Access("POST", f"{_ONE}/fold", _ADMIN),
