@@ -14,6 +14,7 @@ MEDIUM = (
     "tests/bandit/test_figures.py",
     "tests/bandit/test_hostile.py",
     "tests/bandit/test_many_modes.py",
+    "tests/bandit/test_report.py",
     "tests/bandit/test_revenue.py",
     "tests/base/test_compiled.py",
     "tests/benchmarks",

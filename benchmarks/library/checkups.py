@@ -23,7 +23,8 @@ TRUTHS = {
 }
 KINDS = ("bernoulli", "gaussian")
 AFTER = (0, 100, 1_000, 10_000)
-SEEDS = 5
+SEEDS = 3
+TOGETHER = 25  # decisions that are made before their rewards are told
 VERDICTS = ("too few", "nothing", "open", "alone", "together")
 RIGHT = {  # what may be said of a truth; that there are too few rewards always
     "nothing differs": ("too few", "nothing"),
@@ -82,11 +83,12 @@ def _played(settings: Settings, seed: int, end: int) -> list[str]:
     bandit = tb.Bandit(space, reward=kind, floors=0.3, seed=seed)  # all are played: what is not cannot be known
     fallen, after = "h", before.copy()
     after[:, 3] -= HALF[kind] * settings["moves"]
-    for t in range(end):
-        decision = bandit.ask(segment=SHAPE["segment"][rng.integers(4)])
-        value = (before if t < end // 2 else after)[space.cell({**decision.context, **decision.arm})]
-        click = rng.random() < 1.0 / (1.0 + math.exp(1.5 - value))
-        bandit.tell(decision, int(click) if kind == "bernoulli" else float(value + rng.standard_normal()))
+    for first in range(0, end, TOGETHER):
+        times = range(first, min(first + TOGETHER, end))
+        for t, decision in [(t, bandit.ask(segment=SHAPE["segment"][rng.integers(4)])) for t in times]:
+            value = (before if t < end // 2 else after)[space.cell({**decision.context, **decision.arm})]
+            click = rng.random() < 1.0 / (1.0 + math.exp(1.5 - value))
+            bandit.tell(decision, int(click) if kind == "bernoulli" else float(value + rng.standard_normal()))
     found = bandit.diagnose()
     named = [(one.mode, one.label) for one in found.moved]
     words = [found.matters.verdict, f"drift: {found.drift.verdict}"]

@@ -50,7 +50,7 @@ def test_a_report_says_what_was_earned_learned_and_moved_and_what_to_do(fallen, 
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert headings == re.findall(r"<h2>(.*?)</h2>", page)
     assert headings[:5] == ["In short", "What it earned", "What was learned", "What moved", "Traffic"]
-    assert headings[-1] == "What to do next"
+    assert headings[-2:] == ["What was changed", "What to do next"]
     up = fallen.uplift()
     assert up.words.split(", valid")[0] in text
     assert "Offer 'b' has moved" in text
@@ -58,6 +58,18 @@ def test_a_report_says_what_was_earned_learned_and_moved_and_what_to_do(fallen, 
     assert "`bandit.change(half_life=" in text
     assert fallen.diagnose().matters.words in text  # the same as everywhere else
     assert "leading, not sure" in text or "leads" in text
+
+
+def test_changes_of_the_period_are_listed_the_newest_first(tmp_path):
+    bandit = played(0)
+    bandit.change(holdout=0.1)
+    bandit._clock.now += 10 * 86_400.0
+    bandit.add_level("offer", "d")
+    bandit.retire_level("offer", "a")
+    text = bandit.report(tmp_path / "week.md").read_text()
+    listed = [line.split("|")[2].strip() for line in text.splitlines() if re.match(r"\| \d+ \w+ 20", line)]
+    assert listed == ["a retired in offer", "d added to offer"]
+    assert "holdout: from 0.3 to 0.1" in bandit.report(tmp_path / "all.md", since=None).read_text()
 
 
 def test_the_period_is_what_was_asked_for(fallen, tmp_path):

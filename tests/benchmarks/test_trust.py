@@ -11,6 +11,7 @@ from tests.benchmarks.test_benchmarks import run
 def test_a_quick_run_of_trust_reports_every_world(tmp_path, monkeypatch):
     monkeypatch.setattr(trust, "DECISIONS", 2_000)  # whatever it concludes is of the whole run
     monkeypatch.setattr(trust, "PART", 5)
+    monkeypatch.setattr(trust, "LOOKS", 5)
     monkeypatch.setattr(trust, "SEEN", 200)
     monkeypatch.setattr(trust, "ASKED", 200)
     result = run("trust", "--quick", "--jobs", "1", "--out", str(tmp_path))
@@ -24,7 +25,8 @@ def test_a_quick_run_of_trust_reports_every_world(tmp_path, monkeypatch):
     assert "the demonstration" in (tmp_path / "report.md").read_text()
 
 
-def test_a_quick_run_of_checkup_says_of_no_rewards_and_of_a_hundred_that_they_are_too_few(tmp_path):
+def test_a_quick_run_of_checkup_says_of_no_rewards_and_of_a_hundred_that_they_are_too_few(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkups, "KINDS", ("gaussian",))
     result = run("checkup", "--quick", "--jobs", "1", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "results.json").read_text())["checkup"]

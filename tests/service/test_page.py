@@ -22,7 +22,7 @@ _ARGUMENTS = [
     "--disable-sync",
 ]
 TABS = ["reward", "traffic", "heat", "effects", "arms", "decisions", "drift", "apprentice", "events", "health"]
-FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 4, "arms": 1, "decisions": 1}
+FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 3, "arms": 1, "decisions": 1}
 SCREENS = {"desktop light": (1280, 900, "light"), "phone dark": (360, 740, "dark")}
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<img src=x onerror=hacked=1>"],
@@ -173,7 +173,7 @@ def test_views_say_what_they_show(served, visit):
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", "Highest", "intervals are"],
-        "effects": ["What matters", "offer × channel", "segment (given)"],
+        "effects": ["hat matters", "Main effects", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
         "drift": ["Too few to tell whether anything has moved", "How modes act"],
