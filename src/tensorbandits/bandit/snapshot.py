@@ -18,6 +18,7 @@ from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell, is_finite
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.base.pieces import gently
 from tensorbandits.policies.approximate import as_sampling, best_of
 from tensorbandits.policies.base import Policy
@@ -29,7 +30,7 @@ _LAWS = 1024  # requests of which the law is kept
 _AT_ONCE = 8  # laws that are worked out before other threads have a moment
 
 
-class NotLearnedError(RuntimeError):
+class NotLearnedError(TensorbanditsError, RuntimeError):
     """There is no posterior draw yet to decide from; the learner makes some."""
 
 
@@ -101,10 +102,10 @@ class Snapshot:
 
     def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
         """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
-        law, rollout = self.law(ask), self.shares.rollout
+        law = self.law(ask)
         if not self.samples or not self.draws:
             return [None] * len(cells)
-        own = 1.0 if rollout is None else rollout
+        own = 1.0 if self.shares.rollout is None else sum(law.chances)
         return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
 
     def _refuse_played(self, ask: Ask) -> None:

@@ -49,6 +49,7 @@ _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
 _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 12.0, "rewards": 12.0, "total": 5.0}
 
+_LINES = '{"segment": "new", "offer": "a", "channel": "mail", "click": 1}\n'
 _ACTOR = "the shop's web servers"
 _STORY = [
     {"seq": 2, "time": _TIME, "kind": "Decided", "actor": _ACTOR, "reward": None},
@@ -202,6 +203,8 @@ def add(document: dict[str, Any]) -> dict[str, Any]:
             for kind, content in operation.get("requestBody", {}).get("content", {}).items():
                 if shown and kind in ("application/json", "text/csv"):
                     content["examples"] = shown
+                elif kind == "application/x-ndjson":
+                    content["examples"] = {"JSON lines": {"value": _LINES}}
             for status in ("200", "201"):
                 for content in operation["responses"].get(status, {}).get("content", {}).values():
                     if name in ANSWERS:

@@ -15,8 +15,9 @@ from tensorbandits.bandit.commands import Import
 from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.http import export, imports, schemas
+from tensorbandits.service.http import export, formats, imports, schemas
 from tensorbandits.service.http.errors import Responses
+from tensorbandits.service.http.formats import FORMATS
 from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.serving import Key, Served, Serving, reply
 from tensorbandits.service.page.views import ViewSource
@@ -29,19 +30,14 @@ router = Router("looking")
 
 _MOST = 1_000  # events at once
 Seq = Annotated[int, Query(ge=0, le=2**62)]
-_PARQUET: Responses = {
-    200: {"content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}}}
-}
-_PAGES: Responses = {
-    200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("text/html", "text/markdown")}}
-}
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+_FILES: Responses = {200: {"content": {form.media: _FILE for form in FORMATS.values()}}}
+_TEXT = {"schema": {"type": "string"}}
+_PAGES: Responses = {200: {"content": {"text/html": _TEXT, "text/markdown": _TEXT}}}
 _LOG = {
     "requestBody": {
         "required": True,
-        "content": {
-            kind: {"schema": {"type": "string", "format": "binary"}}
-            for kind in ("application/vnd.apache.parquet", "text/csv")
-        },
+        "content": {form.media: dict(_FILE) for form in FORMATS.values()},
     }
 }
 
@@ -127,16 +123,20 @@ async def list_events(
     return reply({"events": [host.shown(event) for event in events]})
 
 
-@router.route_of("export", response_class=Response, more=_PARQUET)
+@router.route_of("export", response_class=Response, more=_FILES)
 async def export_log(
-    name: Name, service: Served, what: Literal["decisions", "events"] = "decisions", after: Seq = 0
+    name: Name,
+    service: Served,
+    what: Literal["decisions", "events"] = "decisions",
+    after: Seq = 0,
+    form: Annotated[formats.Name, Query(alias="format", description="JSON lines are jsonl.")] = "parquet",
 ) -> Response:
-    """Return decisions with their rewards, or events, as a Parquet file."""
+    """Return decisions with their rewards, or events, as a file: Parquet, CSV, or JSON lines."""
     host = await service.host(name)
     first = max(after, await run_in_threadpool(service.store.base, host.id))
-    pieces = (export.decisions if what == "decisions" else export.events)(service.store, host, first)
-    headers = {"Content-Disposition": f'attachment; filename="{host.name}-{what}.parquet"'}
-    return StreamingResponse(pieces, media_type="application/vnd.apache.parquet", headers=headers)
+    pieces = (export.decisions if what == "decisions" else export.events)(service.store, host, first, form)
+    headers = {"Content-Disposition": f'attachment; filename="{host.name}-{what}.{form}"'}
+    return StreamingResponse(pieces, media_type=FORMATS[form].media, headers=headers)
 
 
 @router.route_of("import_log", "key_reused", response_model=schemas.Imported, openapi_extra=_LOG)
@@ -153,7 +153,11 @@ async def import_log(
     weight: Annotated[float, Query(gt=0, le=1)] = 1.0,
     key: Key = None,
 ) -> Response:
-    """Learn the rewards of a log, a Parquet or CSV file in the body; all of them, or none."""
+    """Learn the rewards of a log; all of them, or none.
+
+    The body is a Parquet file, a CSV file with the names of its columns on top, or JSON lines; it may be compressed by
+    gzip.
+    """
     host = await service.host(name)
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
     space, rows = host.core.space, service.settings.import_rows
@@ -166,7 +170,7 @@ async def import_log(
     wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
 
     def read(upload: imports.Upload) -> warm_start.Past:
-        with imports.table(upload, wanted, texts, rows) as frame:
+        with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
             policy = host.core.policy
             return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
 
