@@ -9,7 +9,7 @@ from tensorbandits.service.http.errors import CODES
 from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
-NOT_FOR_PROGRAMS = ("page", "static", "openapi")
+NOT_FOR_PROGRAMS = ("page", "docs", "static", "openapi")
 BINARY = ("export", "report")
 
 
@@ -146,6 +146,7 @@ def test_every_example_works(tmp_path, document, operations):
         ):
             send(name)
         send("me")
+        send("overviews")
         send("list_keys")
         send("diagnose")
         send("list_changes")

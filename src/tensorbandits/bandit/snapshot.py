@@ -90,12 +90,13 @@ class Snapshot:
             law = self.law(ask)
             if not self.samples:
                 return law.ask(self._policy, rng)._replace(version=self.version)
-            if not self.draws:
+            if not self.draws and not law.paused:
                 raise NotLearnedError("nothing was learned yet")
             drawn = law.draw(self.draws, rng)._replace(version=self.version)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
-        if ask.played is None or rollout is None or (rollout > 0.0 and rng.random() < rollout):
+        own = 0.0 if rollout is None or self.shares.paused else rollout
+        if ask.played is None or (own > 0.0 and rng.random() < own):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
         return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)

@@ -35,6 +35,7 @@ _RANK = f"{_ONE}/personalizer/v1.0"  # what client libraries of that service add
 
 ACCESS: dict[str, Access] = {
     "page": Access("GET", "/", _NOBODY_ASKED),
+    "docs": Access("GET", "/docs", _NOBODY_ASKED),
     "static": Access("GET", "/static/{file}", _NOBODY_ASKED),
     "healthz": Access("GET", "/healthz", _NOBODY_ASKED),
     "readyz": Access("GET", "/readyz", _NOBODY_ASKED),
@@ -43,7 +44,10 @@ ACCESS: dict[str, Access] = {
     "me": Access("GET", "/v1/me", _ALL),
     "list_bandits": Access("GET", "/v1/bandits", _ALL),  # the answer holds only those that the key may see
     "create_bandit": Access("POST", "/v1/bandits", _ADMIN, limited=False),
+    "overviews": Access("GET", "/v1/overviews", _READ),  # and so does this one
+    "preview_bandit": Access("POST", "/v1/preview", _ADMIN, limited=False),
     "get_bandit": Access("GET", _ONE, _ALL),
+    "preview_change": Access("POST", f"{_ONE}/preview", _ADMIN),
     "change_bandit": Access("PATCH", _ONE, _ADMIN),
     "delete_bandit": Access("DELETE", _ONE, _ADMIN),
     "ask": Access("POST", f"{_ONE}/ask", _DECIDE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
@@ -15,11 +16,12 @@ from tensorbandits.bandit.commands import Import
 from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.http import export, formats, imports, schemas
+from tensorbandits.service.http import export, formats, imports, previews, schemas
 from tensorbandits.service.http.errors import Responses
 from tensorbandits.service.http.formats import FORMATS
 from tensorbandits.service.http.routes.router import Name, Router
-from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.service.http.security import Caller
+from tensorbandits.service.http.serving import Key, Served, Serving, reply, to_json
 from tensorbandits.service.page.views import ViewSource
 from tensorbandits.service.page.views import view as make_view
 from tensorbandits.service.page.views.parts import plain
@@ -29,6 +31,7 @@ from tensorbandits.store import Event
 router = Router("looking")
 
 _MOST = 1_000  # events at once
+_MOST_OVERVIEWS = 100
 Seq = Annotated[int, Query(ge=0, le=2**62)]
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILES: Responses = {200: {"content": {form.media: _FILE for form in FORMATS.values()}}}
@@ -214,13 +217,35 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
 async def view(name: Name, what: str, request: Request, service: Served) -> Response:
     """Return what the page draws; made for it, and changed with it."""
     host = await service.host(name)
-    params = dict(request.query_params)
-    where = (host.id, what, tuple(sorted(params.items())))
+    look = partial(_look, service, host, what, dict(request.query_params))
+    return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
+
+
+@router.route_of("overviews", response_model=previews.OverviewsAnswer)
+async def overviews(
+    service: Served,
+    grant: Caller,
+    name: Annotated[
+        list[schemas.Name] | None, Query(max_length=_MOST_OVERVIEWS, description="Of these bandits; else of the first.")
+    ] = None,
+) -> Response:
+    """Return what a list shows of some bandits, in one answer, without those that are not there or not served."""
+    wanted = [host.name for host in service.engine.all()] if name is None else dict.fromkeys(name)
+    seen = [one for one in wanted if grant.sees(one)][:_MOST_OVERVIEWS]
+    some = [host for one in seen if (host := service.engine.known(one)) is not None]
 
     def look() -> bytes:
-        return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
+        served = [host for host in some if host.quarantined is None]
+        rows = [b"%s:%s" % (to_json(host.name), _look(service, host, "overview", {})) for host in served]
+        return b'{"overviews":{%s}}' % b",".join(rows)
 
     return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
+
+
+def _look(service: Serving, host: Host, what: str, params: dict[str, str]) -> bytes:
+    """Return the JSON of a view, as it was made not long ago, or made now."""
+    where = (host.id, what, tuple(sorted(params.items())))
+    return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
 
 
 def _source(service: Serving, host: Host) -> ViewSource:

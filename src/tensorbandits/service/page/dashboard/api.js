@@ -30,7 +30,8 @@ export class Refused extends Error {
 
 const json = (answer) => answer.json();
 
-async function send(method, path, body, signal, read = json) {
+/** Send a request, and return what the answer says: its JSON, or what ``read`` makes of it. */
+export async function send(method, path, body, signal, read = json) {
   const headers = { Accept: "application/json" };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -59,11 +60,14 @@ export async function download(path, name) {
 }
 
 export const get = (path, signal) => send("GET", path, undefined, signal);
+export const post = (path, body) => send("POST", path, body);
+export const remove = (path) => send("DELETE", path);
 export const patch = (path, body) => send("PATCH", path, body);
 export const text = (path) => send("GET", path, undefined, undefined, (answer) => answer.text());
 export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
+export const overviews = (names, signal) => get(`/v1/overviews?${new URLSearchParams(names.map((name) => ["name", name]))}`, signal);
 export const ready = (signal) => get("/readyz", signal);
 export const banditPath = (name) => `/v1/bandits/${encodeURIComponent(name)}`;
 
