@@ -124,6 +124,8 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         return f"{_count(row.get('rewards'))} rewards of {_count(row.get('rows'))} rows of a log"
     if kind == "Skipped":
         return f"event {row['skipped']} is left out: {row['why']}"
+    if kind == "Forgotten":
+        return f"{row['decisions']:,} {'decision' if row['decisions'] == 1 else 'decisions'} forgotten: {row['why']}"
     return "deleted" if kind == "Deleted" else str(kind)
 
 

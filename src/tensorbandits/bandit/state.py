@@ -22,7 +22,7 @@ from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
-from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.book import CANCELLED, INACTIVE, OPEN, Book, Record
 from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
@@ -147,6 +147,17 @@ class State:
 
     def _plan_cancel(self, command: c.Cancel, time: float) -> list[e.BanditEvent]:
         return [e.Cancelled(time, command.id)] if self.book.plan_cancel(command.id) else []
+
+    def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
+        waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
+        digests = [e.digest_of(number, command.salt) for number, _, _ in command.decisions]
+        names, times = [name for _, name, _ in command.decisions], [made for _, _, made in command.decisions]
+        forgotten = e.Forgotten(time, names, times, digests, command.salt, command.why)
+        return [forgotten, *(e.Cancelled(time, name) for name in waiting)]
+
+    def _is_waiting(self, number: str) -> bool:
+        record = self.book.get(number)
+        return record is not None and record.state in (INACTIVE, OPEN)
 
     def _plan_expire(self, command: c.Expire, time: float) -> list[e.BanditEvent]:
         ended, dropped = self.book.overdue(time=time)
@@ -294,6 +305,17 @@ class State:
 
     def _shadow(self, number: str, reward: float) -> None:
         self.apprentice.reward(number, reward, in_order=self._ends_all)
+
+    def _forgotten(self, event: e.Forgotten) -> list[Lesson]:
+        self.forget(event)
+        return []
+
+    def forget(self, event: e.Forgotten) -> None:
+        """Put names in the place of ids; what was counted and learned stays."""
+        if names := event.found(self.book.times()):
+            self.book.rename(names)
+            self.apprentice.rename(names)
+            self._early = {at: (cell, r, names.get(one, one)) for at, (cell, r, one) in self._early.items()}
 
     def _unchanged(self, event: e.Unchanged) -> list[Lesson]:
         return []
@@ -586,6 +608,7 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.Activate: State._plan_activate,
     c.Cancel: State._plan_cancel,
     c.Expire: State._plan_expire,
+    c.Forget: State._plan_forget,
     c.AddLevel: State._plan_add_level,
     c.RetireLevel: State._plan_retire,
     c.RestoreLevel: State._plan_restore,
@@ -602,6 +625,7 @@ _APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
     e.Amended: State._rewarded,
     e.TimedOut: State._timed_out,
     e.Unchanged: State._unchanged,
+    e.Forgotten: State._forgotten,
     e.Told: State._told,
     e.LevelAdded: State._level_added,
     e.LevelRetired: State._level_retired,

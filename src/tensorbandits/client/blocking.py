@@ -75,6 +75,7 @@ class RemoteBandit:
     history = blocking(AsyncRemoteBandit.history)
     events = blocking(AsyncRemoteBandit.events)
     changes = blocking(AsyncRemoteBandit.changes)
+    forget = blocking(AsyncRemoteBandit.forget)
     export = blocking(AsyncRemoteBandit.export)
     add_level = blocking(AsyncRemoteBandit.add_level)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
