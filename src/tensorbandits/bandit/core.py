@@ -8,6 +8,7 @@ takes neither.
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 import weakref
@@ -20,10 +21,10 @@ import numpy as np
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.checkup import Checkup, Told, checkup
-from tensorbandits.bandit.commands import Ask, Command, Drawn, Import
+from tensorbandits.bandit.commands import Ask, Command, Drawn, Expire, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
-from tensorbandits.bandit.events import BanditEvent
+from tensorbandits.bandit.events import BanditEvent, TimedOut
 from tensorbandits.bandit.history import History
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.learner import Learner
@@ -40,6 +41,8 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import NothingAllowedError
 
 _CHECKED = 300.0  # seconds for which a checkup is good, if rewards have not grown by a tenth
+
+_LOG = logging.getLogger("tensorbandits.decisions")
 
 
 class Core:
@@ -89,6 +92,17 @@ class Core:
                 lessons += self.state.apply(event)
             self.learner.leave(lessons, refused)
             self.sync()
+
+    def expire(self, time: float) -> None:
+        """Close decisions whose window has ended, and those that are too many; the lock is held."""
+        events = self.state.plan(Expire(), time)
+        self.apply(events)
+        if events and _LOG.isEnabledFor(logging.DEBUG):
+            shown, default = sum(isinstance(event, TimedOut) for event in events), self.state.book.default
+            told = "nothing is told of them" if default is None else f"each is told {default:g}"
+            _LOG.debug("%d decisions expired without a reward, and %s", shown, told)
+            if shown < len(events):
+                _LOG.debug("%d decisions that were never shown were cancelled, as too many wait", len(events) - shown)
 
     def sync(self) -> None:
         """Follow levels, rules and settings, which other hands may have changed too; the lock is held."""

@@ -55,6 +55,7 @@ from tensorbandits.space.labels import read, written
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
 
 _SIDES = {"holdout": HOLDOUT, "caller": CALLER}  # by what decisions are made; the rest is the policy's
+_SPARE = 1_000  # subjects of decisions that are kept no more
 _LAGS = 2_000  # rewards of which it is known how late they came
 
 
@@ -93,6 +94,7 @@ class State:
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
         self.changes = 0  # of settings
         self.actors, self.changelog = Actors(), ChangeLog()
+        self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -310,10 +312,21 @@ class State:
         self.forget(event)
         return []
 
+    def note_subject(self, number: str, subject: str) -> None:
+        """Take note of whom a decision is for, for as long as the decision is kept."""
+        if len(self.subjects) > 2 * self.book.kept + _SPARE:
+            self.subjects = {one: who for one, who in self.subjects.items() if one in self.book}
+        self.subjects[number] = subject
+
+    def of_subject(self, subject: str) -> list[str]:
+        """Return the decisions that were made for somebody."""
+        return [number for number, one in self.subjects.items() if one == subject]
+
     def forget(self, event: e.Forgotten) -> None:
         """Put names in the place of ids; what was counted and learned stays."""
         if names := event.found(self.book.times()):
             self.book.rename(names)
+            self.subjects = {one: who for one, who in self.subjects.items() if one not in names}
             self.apprentice.rename(names)
             self._early = {at: (cell, r, names.get(one, one)) for at, (cell, r, one) in self._early.items()}
 
@@ -490,6 +503,7 @@ class State:
             "shares": self.shares.state(),
             "holdout": self.shares.holdout,
             "rollout": self.shares.rollout,
+            "paused": self.shares.paused,
             "teller": {
                 "fading": self.fading.state(),
                 "history": self.history.state(),
@@ -510,7 +524,7 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
-        log |= {"actors": self.actors.state(), "changelog": self.changelog.state()}
+        log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -531,6 +545,7 @@ class State:
         if "changelog" in state:  # which was not there at first
             self.actors = Actors.from_state(state["actors"])
             self.changelog = ChangeLog.from_state(state["changelog"])
+            self.subjects = {str(one): str(who) for one, who in state["subjects"].items()}
         else:
             self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
@@ -591,7 +606,8 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
         remember=state["remember"],
     ).restore(state["book"], space.shape)
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
-    shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
+    beside, paused = state.get("rollout", usual), state.get("paused", False)
+    shares = Shares.from_state(state["shares"], state["holdout"], space, beside, paused)
     fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
     known = described(
         space, shares, book.window, book.default, Span.written(fading)

@@ -30,8 +30,8 @@ def main() -> None:
 def application() -> "typer.Typer":
     """Return the command-line application.
 
-    >>> [command.name for command in application().registered_commands][:7]
-    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve', 'backup']
+    >>> print(*(command.name for command in application().registered_commands))
+    demo simulate reproduce study evaluate serve backup restore replay fold repair forget
     """
     import typer
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from tensorbandits.base.checks import check_installed
@@ -19,6 +20,7 @@ from tensorbandits.store.errors import (
     DamagedError,
     NameTakenError,
     RepeatedError,
+    StoreUnavailableError,
     UnknownBanditError,
 )
 from tensorbandits.store.events import (
@@ -36,7 +38,7 @@ from tensorbandits.store.events import (
     rows_of,
     verified,
 )
-from tensorbandits.store.migrate import migrate
+from tensorbandits.store.migrate import State, migrate, state
 from tensorbandits.store.reading import CHANGED, read_page, replaced
 from tensorbandits.store.reading import standing as _standing
 
@@ -80,6 +82,23 @@ class Store:
             store.close()
             raise
         return store
+
+    @staticmethod
+    def look(url: str | os.PathLike[str]) -> tuple[State, int]:
+        """Return whether a store is ready, new, or of an older release, and how many keys it has; change nothing."""
+        parts = parse(url)
+        if parts.get_backend_name() == "sqlite":
+            file = Path(parts.database) if parts.database else None
+            if file is None or not file.exists():
+                if file is not None and not os.access(file.parent, os.W_OK):
+                    raise StoreUnavailableError(f"the folder {file.parent} of the store is not there, or is read-only")
+                return "new", 0
+        store = Store(_backend(url))
+        try:
+            found = state(store._backend)
+            return found, len(store.keys()) if found == "ready" else 0
+        finally:
+            store.close()
 
     def close(self) -> None:
         """Close all connections."""
@@ -181,7 +200,7 @@ class Store:
         rows = rows_of(bandit, head, news)
         end = rows[-1]
         removal = {"bandit": bandit, "seq": end["seq"], "chain": end["chain"], "time": end["time"]}
-        then = [(statements.remove, removal)] if last else []
+        then: list[Call] = [(statements.remove, removal)] if last else []
         for row, new in zip(rows, news, strict=True):
             if new.subject is not None:
                 named = {"bandit": bandit, "subject": check_text(new.subject, "a subject"), "decision": new.decision}

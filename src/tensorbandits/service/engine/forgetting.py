@@ -10,17 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK
+from tensorbandits.bandit.changes import check_reason
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.host import Host
 from tensorbandits.store import BehindError, New, Store
 
 _TOGETHER = 500  # decisions of an event
-LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,6 @@ class Forgot:
     events: int
     cancelled: int
     dry_run: bool
-
-
-def check_reason(why: Any) -> str:
-    """Return the reason that a caller gives, checked."""
-    if not isinstance(why, str) or not 1 <= len(why.strip()) <= LONGEST_REASON or not why.isprintable():
-        raise ValueError(
-            f"why is {str(why)[:60]!r}; give the reason in 1 to {LONGEST_REASON} printable characters: it stays in the "
-            "log for good, so do not name the person in it"
-        )
-    return why.strip()
 
 
 def forget(
