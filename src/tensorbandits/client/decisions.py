@@ -58,9 +58,9 @@ class Decisions:
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
-        ``allowed``, ``activate``, ``id`` and ``subject`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice is told what
-        is ``played``, and with which ``propensity`` if that is known; its decision has what it ``would`` have played,
-        see :class:`~tensorbandits.client.Advice`. With a ``fallback``, an arm or a function of the
+        ``allowed``, ``activate``, ``id`` and ``subject`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice
+        is told what is ``played``, and with which ``propensity`` if that is known; its decision has what it ``would``
+        have played, see :class:`~tensorbandits.client.Advice`. With a ``fallback``, an arm or a function of the
         context, there is a decision also while the service is away: its ``by`` is ``"fallback"``, its propensity
         ``None``. Modes that have the name of an argument are given in the mapping.
         """
