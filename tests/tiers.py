@@ -16,6 +16,7 @@ MEDIUM = (
     "tests/bandit/test_many_modes.py",
     "tests/bandit/test_revenue.py",
     "tests/base/test_compiled.py",
+    "tests/base/test_frames.py",
     "tests/benchmarks",
     "tests/cli",
     "tests/client/test_page.py",
