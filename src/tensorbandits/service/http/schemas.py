@@ -584,7 +584,7 @@ class Imported(BaseModel):
     changed: bool
 
 
-class Forget(Body):
+class ForgetBody(Body):
     """Whose data are to be removed: those of one decision, or of all decisions that were made for a subject."""
 
     model_config = ConfigDict(json_schema_extra={"examples": list(examples.BODIES["forget"].values())})

@@ -192,7 +192,7 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
 
 
 @router.route_of("forget", response_model=schemas.ForgottenAnswer)
-async def forget(name: Name, body: schemas.Forget, service: Served, grant: Caller) -> Response:
+async def forget(name: Name, body: schemas.ForgetBody, service: Served, grant: Caller) -> Response:
     """Remove a person's data: ids, subject and idempotency keys of their decisions; doing it again changes nothing.
 
     What was counted and learned stays, and so do the decisions, under names that mean nothing. That it was done is an
