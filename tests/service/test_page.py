@@ -64,10 +64,10 @@ def test_views_say_what_they_show(served, visit):
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", "Highest", "intervals are"],
-        "effects": ["What matters", "offer × channel", "segment (given)"],
+        "effects": ["hat matters", "Main effects", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["Too few to tell whether anything has moved", "Main effects"],
+        "drift": ["Too few to tell whether anything has moved", "How modes act"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],
@@ -77,6 +77,31 @@ def test_views_say_what_they_show(served, visit):
         for some in expected:
             page.says(some)
     assert "160" in page.text(".tiles")
+    assert page.wrong == []
+
+
+def test_what_is_suggested_is_done_where_it_is_suggested_and_undone(service, visit):
+    bandit = service.create("falling", reward="gaussian")
+    for at in range(16):
+        rows = [{"context": {"segment": "new"}, "arm": {"offer": "abc"[n % 3], "channel": "sms"}} for n in range(60)]
+        gone = at >= 8
+        rewards = [
+            {**row, "reward": (n % 7) / 7 - 3.0 * (gone and row["arm"]["offer"] == "b")} for n, row in enumerate(rows)
+        ]
+        bandit.post("/tell-many", {"rewards": rewards})
+    page = visit(service.url, "phone dark", accept_downloads=True)
+    page.open("falling/drift")
+    page.says("offer: b fell")
+    page.tab.get_by_role("button", name="Do it: stop choosing offer 'b'").press("Enter")
+    page.says("Done: stop choosing offer 'b'")
+    assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [False, True, False]
+    page.tab.wait_for_function("() => !document.querySelector('#panel').innerText.includes('retire_level')")
+    page.tab.get_by_role("button", name="Undo").press("Enter")
+    page.says("Taken back.")
+    assert not any(one["retired"] for one in bandit.detail()["levels"]["offer"])
+    with page.tab.expect_download() as saved:
+        page.tab.get_by_role("button", name="Report").click()
+    assert saved.value.suggested_filename == "falling-report.html"
     assert page.wrong == []
 
 
@@ -389,3 +414,26 @@ def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
         cards["hurt"].get_by_text("quarantined", exact=True).wait_for()
         assert "event 9" in cards["hurt"].inner_text()
         assert "quarantined" not in cards["sound"].inner_text()
+
+
+def test_the_page_of_the_api_is_read_searched_and_tried(service, browser):
+    bandit = service.create()
+    tab = browser.new_page()
+    asked, errors = [], []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto(f"{service.url}/docs#ask")
+    form = tab.locator("#ask form")  # which the address opened
+    form.get_by_label("name", exact=True).fill(bandit.name)
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('propensity')")
+    form.get_by_label("Body, application/json").fill('{"context": {"segment": "nobody"}}')
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('#error-invalid')")
+    tab.get_by_label("Search").fill("retire level")
+    tab.wait_for_selector("p:has-text(' operations')")
+    assert tab.locator("details.operation[id]:visible .path", has_text="/levels/retire").count() == 1
+    assert tab.locator("#error-closed_decision").is_visible()
+    tab.close()
+    assert not errors
+    assert all(url.startswith(service.url) for url in asked)

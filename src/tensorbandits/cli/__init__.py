@@ -30,12 +30,24 @@ def main() -> None:
 def application() -> "typer.Typer":
     """Return the command-line application.
 
-    >>> print(*(command.name for command in application().registered_commands))
-    demo simulate reproduce study evaluate serve backup restore replay fold repair forget
+    >>> " ".join(command.name for command in application().registered_commands)
+    'demo simulate reproduce study evaluate serve backup restore replay fold repair forget report'
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, forget, keys, repair, reproduce, serve, simulate, study
+    from tensorbandits.cli import (
+        backup,
+        demo,
+        evaluate,
+        forget,
+        keys,
+        repair,
+        report,
+        reproduce,
+        serve,
+        simulate,
+        study,
+    )
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -65,6 +77,7 @@ def application() -> "typer.Typer":
         backup.fold,
         repair.repair,
         forget.forget,
+        report.report,
     ):
         app.command(command.__name__)(command)
     app.add_typer(keys.keys, name="keys")

@@ -77,6 +77,7 @@ class RemoteBandit:
     changes = blocking(AsyncRemoteBandit.changes)
     forget = blocking(AsyncRemoteBandit.forget)
     export = blocking(AsyncRemoteBandit.export)
+    report = blocking(AsyncRemoteBandit.report)
     add_level = blocking(AsyncRemoteBandit.add_level)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
     restore_level = blocking(AsyncRemoteBandit.restore_level)

@@ -35,6 +35,7 @@ _RANK = f"{_ONE}/personalizer/v1.0"  # what client libraries of that service add
 
 ACCESS: dict[str, Access] = {
     "page": Access("GET", "/", _NOBODY_ASKED),
+    "docs": Access("GET", "/docs", _NOBODY_ASKED),
     "static": Access("GET", "/static/{file}", _NOBODY_ASKED),
     "healthz": Access("GET", "/healthz", _NOBODY_ASKED),
     "readyz": Access("GET", "/readyz", _NOBODY_ASKED),
@@ -70,6 +71,7 @@ ACCESS: dict[str, Access] = {
     "add_rule": Access("POST", f"{_ONE}/rules", _ADMIN),
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),
+    "report": Access("GET", f"{_ONE}/report", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
     "list_changes": Access("GET", f"{_ONE}/changes", _READ),
     "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),
