@@ -31,7 +31,7 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve backup restore replay fold repair forget report'
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair forget report'
     """
     import typer
 
@@ -47,6 +47,7 @@ def application() -> "typer.Typer":
         serve,
         simulate,
         study,
+        warm,
     )
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -71,6 +72,7 @@ def application() -> "typer.Typer":
     app.command("evaluate")(evaluate.command)
     for command in (
         serve.serve,
+        warm.warm,
         backup.backup,
         backup.restore,
         backup.replay,
