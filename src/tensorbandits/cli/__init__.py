@@ -31,11 +31,11 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve backup restore replay fold repair report'
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair report'
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, keys, repair, report, reproduce, serve, simulate, study
+    from tensorbandits.cli import backup, demo, evaluate, keys, repair, report, reproduce, serve, simulate, study, warm
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -59,6 +59,7 @@ def application() -> "typer.Typer":
     app.command("evaluate")(evaluate.command)
     for command in (
         serve.serve,
+        warm.warm,
         backup.backup,
         backup.restore,
         backup.replay,
