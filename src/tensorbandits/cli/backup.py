@@ -1,4 +1,4 @@
-"""``tensorbandits backup``, ``restore``, ``replay``, ``fold``, ``retain``: what one does with the store of a service."""
+"""``tensorbandits backup``, ``restore``, ``replay``, ``fold``, ``retain``: what one does with a service's store."""
 
 from __future__ import annotations
 
