@@ -26,10 +26,10 @@ def learn(bandit, context, rewards, rounds=12):
         bandit.tell(made["id"], rewards[at % len(rewards)])
 
 
-def use(service, *, all_of_them=True):
+def use(service):
     """Use every kind of reward, structure, policy and rule, and the routes that need kernels."""
     for at, (kind, rewards) in enumerate(KINDS.items()):
-        for structure in STRUCTURES if all_of_them else STRUCTURES[at : at + 1]:
+        for structure in STRUCTURES:
             if (kind, structure) == ("revenue", "pairs"):
                 continue  # refused
             modes = shapes()[at]
@@ -39,7 +39,7 @@ def use(service, *, all_of_them=True):
             learn(bandit, {"m0": "x"}, rewards)
             everything(bandit, rewards)
     for more in ({"policy": "ensemble"}, {"policy": "thompson", "rank": 2}, {"settings": {"residual": True}}):
-        for modes in shapes() if all_of_them else shapes()[1:2]:
+        for modes in shapes():
             bandit = service.create(None, modes, context=(), **more)
             learn(bandit, {}, (1.0, 0.0), 6)
             everything(bandit, (1.0, 0.0))
@@ -66,10 +66,10 @@ def everything(bandit, rewards):
         bandit.send("GET", f"/view/{what}")
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_all_types_that_kernels_are_called_with_were_compiled_ahead(tmp_path):
     with Service(tmp_path / "store.db", learning_share=1.0) as service:
-        use(service, all_of_them=False)
+        use(service)
         assert kernels.undeclared() == []
 
 
