@@ -80,7 +80,7 @@ def test_a_server_with_an_empty_cache_compiles_before_it_answers_and_never_after
     try:
         monkeypatch.setattr(processes, "PATIENCE", 600.0)
         server.ready()
-        assert '"waits_for": "compiling' in server.words()
+        assert '"waits_for": "compiled ' in server.words()
         use(server)
         time.sleep(2)  # which the next look at what was compiled comes within
         text = server.http.get("/metrics").text
