@@ -34,19 +34,26 @@ def use(service):
                 continue  # refused
             modes = shapes()[at]
             bandit = service.create(
-                None, modes, context=("m0",), reward=kind, rank="auto", settings={"structure": structure}
+                f"{kind}-{structure}",
+                modes,
+                context=("m0",),
+                reward=kind,
+                rank="auto",
+                settings={"structure": structure},
             )
             learn(bandit, {"m0": "x"}, rewards)
             everything(bandit, rewards)
-    for more in ({"policy": "ensemble"}, {"policy": "thompson", "rank": 2}, {"settings": {"residual": True}}):
+    for at, more in enumerate(
+        ({"policy": "ensemble"}, {"policy": "thompson", "rank": 2}, {"settings": {"residual": True}})
+    ):
         for modes in shapes():
-            bandit = service.create(None, modes, context=(), **more)
+            bandit = service.create(f"more-{at}-{len(modes)}", modes, context=(), **more)
             learn(bandit, {}, (1.0, 0.0), 6)
             everything(bandit, (1.0, 0.0))
 
 
 def everything(bandit, rewards):
-    """What can be done to a bandit: rules, levels, apprentice, looking at it, warm starts."""
+    """What can be done to a bandit: rules, levels, amendments, many at once, looking at it."""
     bandit.post("/rules", {"forbid": {"m0": "x", "m1": "x"}}, status=200)
     context = {"m0": "x"} if bandit.detail()["context"] else {}
     for allowed in (None, {"m1": ["y", "z"]}):
