@@ -55,10 +55,8 @@ class Tree(NamedTuple):
 class Sums(NamedTuple):
     """What the last mode contributes to each fibre: sums over its cells, times the row ``w`` once or twice."""
 
-    N: Floats  # (fibres)
     Nw: Floats  # (fibres, s)
     Nww: Floats  # (fibres, s, s)
-    Y: Floats
     Yw: Floats
 
 
@@ -261,9 +259,40 @@ def draw_rows(
                 rows[at] = (x + noise[at] - ratio * y) / first
                 rows[at + 1] = y
                 continue
-        draw(A, b, noise[at : at + q], spare)
+        if not draw_few(A, b, noise, at, spare):
+            draw(A, b, noise[at : at + q], spare)
         for a in range(q):
             rows[at + a] = b[a]
+
+
+@kernel
+def draw_few(A: Floats, b: Floats, noise: Floats, at: int, L: Floats) -> bool:
+    """Do the same as :func:`draw` with the noise from ``at`` on, sooner if numbers are few; say whether that worked.
+
+    If not, nothing has changed but ``L``, which is room for the Cholesky factor.
+    """
+    size = len(b)
+    for i in range(size):
+        for k in range(i + 1):
+            x = A[i, k]
+            for j in range(k):
+                x -= L[i, j] * L[k, j]
+            if k < i:
+                L[i, k] = x / L[k, k]
+            elif x > 0.0:
+                L[i, i] = np.sqrt(x)
+            else:
+                return False
+    for i in range(size):
+        for k in range(i):
+            b[i] -= L[i, k] * b[k]
+        b[i] /= L[i, i]
+    for i in range(size - 1, -1, -1):
+        b[i] += noise[at + i]
+        for k in range(i + 1, size):
+            b[i] -= L[k, i] * b[k]
+        b[i] /= L[i, i]
+    return True
 
 
 # Groups: the modes before the last two.
@@ -304,18 +333,17 @@ def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Float
 
 @kernel
 def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
-    """Sum what the last mode contributes to each fibre."""
+    """Sum what the last mode contributes to each fibre; those of few cells are left out, as nobody asks for theirs."""
     s = len(static[2]) or W.shape[1]
     for f in range(len(tree.seconds)):
-        sums.N[f] = sums.Y[f] = 0.0
+        if tree.fibres[f + 1] - tree.fibres[f] <= s:
+            continue
         for a in range(s):
             sums.Nw[f, a] = sums.Yw[f, a] = 0.0
             for e in range(s):
                 sums.Nww[f, a, e] = 0.0
         for c in range(tree.fibres[f], tree.fibres[f + 1]):
             k, N, Y = tree.lasts[c], tree.N[c], tree.Y[c]
-            sums.N[f] += N
-            sums.Y[f] += Y
             for a in range(s):
                 sums.Nw[f, a] += N * W[k, a]
                 sums.Yw[f, a] += Y * W[k, a]
@@ -324,43 +352,56 @@ def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
 
 
 @kernel
-def add_fibre(
-    sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int
+def add_fibres(
+    tree: Tree,
+    sums: Sums,
+    W: Floats,
+    offset: float,
+    M: Floats,
+    by_group: bool,
+    static: tuple[tuple[int, ...], tuple[int, ...]],
+    E: Floats,
+    h: Floats,
 ) -> None:
-    """Add a fibre to the equations ``E[i]``, ``h[i]`` of what ``M[m]`` (q, s) multiplies."""
-    for a in range(q):
-        x = 0.0
-        for c in range(s):
-            x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
-        h[i, a] += x
-        for k in range(a + 1):
-            x = 0.0
-            for c in range(s):
+    """Add all fibres to the equations ``E``, ``h`` of what the matrices ``M`` (q, s) multiply.
+
+    ``by_group`` equations are those of groups, and matrices those of levels of the last mode but one; or the other way
+    round. A fibre of few cells is added cell by cell, any other by way of the product of ``M`` and the fibre's sums.
+    """
+    q, s = len(static[0]) or M.shape[1], len(static[1]) or M.shape[2]
+    z, T = np.empty(q), np.empty((q, s))
+    for g in range(len(tree.groups) - 1):
+        for f in range(tree.groups[g], tree.groups[g + 1]):
+            m, i = (tree.seconds[f], g) if by_group else (g, tree.seconds[f])
+            if tree.fibres[f + 1] - tree.fibres[f] <= s:
+                for c in range(tree.fibres[f], tree.fibres[f + 1]):
+                    k, N = tree.lasts[c], tree.N[c]
+                    Y = tree.Y[c] - offset * N
+                    for a in range(q):
+                        x = 0.0
+                        for e in range(s):
+                            x += M[m, a, e] * W[k, e]
+                        z[a] = x
+                        h[i, a] += Y * x
+                        x *= N
+                        for e in range(a + 1):
+                            E[i, a, e] += x * z[e]
+                continue
+            for a in range(q):
+                x = 0.0
+                for c in range(s):
+                    x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
+                h[i, a] += x
                 for e in range(s):
-                    x += M[m, a, c] * sums.Nww[f, c, e] * M[m, k, e]
-            E[i, a, k] += x
-
-
-@kernel
-def add_long_fibre(
-    sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int, T: Floats
-) -> None:
-    """Do the same by way of ``T`` (q, s), the product of ``M[m]`` and the fibre's sums: sooner where q is above s."""
-    for a in range(q):
-        x = 0.0
-        for c in range(s):
-            x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
-        h[i, a] += x
-        for e in range(s):
-            x = 0.0
-            for c in range(s):
-                x += M[m, a, c] * sums.Nww[f, c, e]
-            T[a, e] = x
-        for k in range(a + 1):
-            x = 0.0
-            for e in range(s):
-                x += T[a, e] * M[m, k, e]
-            E[i, a, k] += x
+                    x = 0.0
+                    for c in range(s):
+                        x += M[m, a, c] * sums.Nww[f, c, e]
+                    T[a, e] = x
+                for k in range(a + 1):
+                    x = 0.0
+                    for e in range(s):
+                        x += T[a, e] * M[m, k, e]
+                    E[i, a, k] += x
 
 
 @kernel
@@ -372,6 +413,7 @@ def redraw_prefixes(
     rows: Floats,
     S: Floats,
     V: Floats,
+    W: Floats,
     offset: float,
     tau: float,
     prior: PriorArrays,
@@ -387,13 +429,8 @@ def redraw_prefixes(
                     M[j, a, c] += S[a, k, c] * V[j, k]
     groups, modes = len(tree.groups) - 1, dims.shape[1] - 2
     E, h = np.zeros((groups, P, P)), np.zeros((groups, P))
-    T = np.empty((P, s))
-    for g in range(groups if modes else 0):
-        for f in range(tree.groups[g], tree.groups[g + 1]):
-            if s < P and not len(static[0]):
-                add_long_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g, T)
-            else:
-                add_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g)
+    if modes:
+        add_fibres(tree, sums, W, offset, M, True, (static[0], static[2]), E, h)
     y, column = np.empty(P), np.empty(P, dtype=np.int64)
     start, first = 0, 0
     for mode in range(modes):
@@ -409,14 +446,13 @@ def redraw_prefixes(
 
 
 @kernel
-def set_up_second(tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, offset: float) -> tuple[Floats, Floats]:
+def set_up_second(
+    tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, W: Floats, offset: float
+) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
     E, h = np.zeros((len(V), r, r)), np.zeros((len(V), r))
-    for g in range(len(M)):
-        for f in range(tree.groups[g], tree.groups[g + 1]):
-            j = tree.seconds[f]
-            add_fibre(sums, f, offset, M, g, r, s, E, h, j)
+    add_fibres(tree, sums, W, offset, M, False, (static[1], static[2]), E, h)
     return E, h
 
 
@@ -443,49 +479,86 @@ def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, off
 
 
 @kernel
-def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, A: Floats, b: Floats) -> None:
-    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
-    r, s = len(static[1]) or V.shape[1], len(static[2]) or sums.Nw.shape[1]
-    H, g_ = np.zeros((r * s, r * s)), np.zeros(r * s)  # sums of N and Y over a group, by (v, w)
-    line = np.zeros(r * s)  # and of N times (v, w) alone
-    A[:] = 0.0
-    b[:] = 0.0
-    for g in range(len(X)):
-        H[:] = 0.0
-        g_[:] = 0.0
-        line[:] = 0.0
+def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: Floats, F: Floats) -> None:
+    """Sum over each group the products of ``y``, the outer product of ``v`` and ``w``, with itself, and ``y`` alone.
+
+    ``H`` (groups, m (m + 1) / 2) takes the sums of N (y, y), lower triangles row after row; ``F`` (groups, 2, m) those
+    of N y and of Y y.
+    """
+    r, s = len(static[1]) or V.shape[1], len(static[2]) or W.shape[1]
+    m, y = r * s, np.empty(r * s)
+    H[:] = 0.0
+    F[:] = 0.0
+    for g in range(len(H)):
         for f in range(tree.groups[g], tree.groups[g + 1]):
-            j = tree.seconds[f]
-            A[0, 0] += sums.N[f]
-            b[0] += sums.Y[f]
+            v = tree.seconds[f]
+            if tree.fibres[f + 1] - tree.fibres[f] <= s:
+                for c in range(tree.fibres[f], tree.fibres[f + 1]):
+                    k, N, Y = tree.lasts[c], tree.N[c], tree.Y[c]
+                    for a in range(r):
+                        for e in range(s):
+                            y[a * s + e] = V[v, a] * W[k, e]
+                    at = 0
+                    for i in range(m):
+                        x = N * y[i]
+                        F[g, 0, i] += x
+                        F[g, 1, i] += Y * y[i]
+                        for j in range(i + 1):
+                            H[g, at + j] += x * y[j]
+                        at += i + 1
+                continue
+            at = 0
             for a in range(r):
                 for c in range(s):
-                    line[a * s + c] += V[j, a] * sums.Nw[f, c]
-                    g_[a * s + c] += V[j, a] * sums.Yw[f, c]
-                for k in range(a + 1):
-                    x = V[j, a] * V[j, k]
-                    for c in range(s):
-                        for e in range(s):
-                            H[a * s + c, k * s + e] += x * sums.Nww[f, c, e]
-        join_group(X[g], H, line, g_, A, b)
+                    F[g, 0, a * s + c] += V[v, a] * sums.Nw[f, c]
+                    F[g, 1, a * s + c] += V[v, a] * sums.Yw[f, c]
+                    for k in range(a + 1):
+                        x = V[v, a] * V[v, k]
+                        for e in range(s if k < a else c + 1):
+                            H[g, at + k * s + e] += x * sums.Nww[f, c, e]
+                    at += a * s + c + 1
 
 
 @kernel
-def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floats) -> None:
-    """Add what a group says of offset and core: the outer product of its ``x`` with its sums over two modes."""
-    m = len(g)
-    for i in range(m):
-        for j in range(i):
-            H[j, i] = H[i, j]
-    for a in range(len(x)):
-        for i in range(m):
-            row = 1 + a * m + i
-            A[row, 0] += x[a] * line[i]
-            b[row] += x[a] * g[i]
+def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W: Floats, A: Floats, b: Floats) -> None:
+    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
+    P, m = X.shape[1], (len(static[1]) or V.shape[1]) * (len(static[2]) or W.shape[1])
+    H, F = np.empty((len(X), m * (m + 1) // 2)), np.empty((len(X), 2, m))
+    sum_groups(tree, sums, static, V, W, H, F)
+    Q = np.zeros((P * (P + 1) // 2, H.shape[1]))  # sums of N times products of x and of y
+    A[:] = 0.0
+    b[:] = 0.0
+    for c in range(len(tree.N)):
+        A[0, 0] += tree.N[c]
+        b[0] += tree.Y[c]
+    for g in range(len(X)):
+        pair = 0
+        for a in range(P):
+            for i in range(m):
+                A[1 + a * m + i, 0] += X[g, a] * F[g, 0, i]
+                b[1 + a * m + i] += X[g, a] * F[g, 1, i]
             for k in range(a + 1):
-                y = x[a] * x[k]
-                for j in range(m):  # of the last block the upper triangle is not needed, but in the way
-                    A[row, 1 + k * m + j] += y * H[i, j]
+                x = X[g, a] * X[g, k]
+                for i in range(H.shape[1]):
+                    Q[pair, i] += x * H[g, i]
+                pair += 1
+    spread(Q, P, m, A)
+
+
+@kernel
+def spread(Q: Floats, P: int, m: int, A: Floats) -> None:
+    """Put the sums ``Q``, by pairs of entries of ``x`` and of ``y``, to where the equations ``A`` have them."""
+    pair = 0
+    for a in range(P):
+        for k in range(a + 1):
+            at = 0
+            for i in range(m):
+                for j in range(i + 1):
+                    x = Q[pair, at]
+                    A[1 + a * m + i, 1 + k * m + j] = x
+                    A[1 + a * m + j, 1 + k * m + i] = x  # of the last block not needed, but in the way
+                    at += 1
+            pair += 1
 
 
 # Whole sweeps.
@@ -586,24 +659,24 @@ def sweeps(
     X = np.empty((len(tree.groups) - 1, P))
     M = np.empty((len(X), r, s))
     f = len(tree.seconds)
-    sums = Sums(np.empty(f), np.empty((f, s)), np.empty((f, s, s)), np.empty(f), np.empty((f, s)))
+    sums = Sums(np.empty((f, s)), np.empty((f, s, s)), np.empty((f, s)))
     A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
     ranks, column = len(prior.precision), np.empty(P, dtype=np.int64)
     sum_fibres(tree, W, static, sums)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
-        redraw_prefixes(tree, sums, dims, static, rows, S, V, offset, tau, prior, noise[t])
+        redraw_prefixes(tree, sums, dims, static, rows, S, V, W, offset, tau, prior, noise[t])
         for g in range(len(X)):
             leave_out(tree.prefixes[g], dims, rows, -1, X[g], column)
         multiply(X, S, static, M)
         if d > 1:
-            E, h = set_up_second(tree, sums, static, M, V, offset)
+            E, h = set_up_second(tree, sums, static, M, V, W, offset)
             ties = prior.precision[ranks - r - s : ranks - s]
             draw_rows(E, h, tau, dims[2, d - 2], ties, prior.rows, noise[t], second, rows)
         E, h = set_up_last(tree, static, M, V, W, offset)
         draw_rows(E, h, tau, dims[2, d - 1], prior.precision[ranks - s :], prior.rows, noise[t], third, rows)
         sum_fibres(tree, W, static, sums)
-        set_up_core(tree, sums, static, X, V, A, b)
+        set_up_core(tree, sums, static, X, V, W, A, b)
         redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)
         redraw_scales(core, numbers, flags, prior, gammas[t], A, b)
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):
