@@ -105,7 +105,7 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, sensitivity, programme, modes, ring),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
@@ -113,7 +113,7 @@ FOR = {
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
         *(programme, modes, ring),
     ),
-    "only": (regret, beds, sensitivity, programme),
+    "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
     "keep": (beds,),
     "commit": (against, studies),

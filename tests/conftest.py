@@ -19,7 +19,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         place = item.nodeid.partition("::")[0]
         named = any(place == medium or place.startswith(f"{medium}/") for medium in tiers.MEDIUM)
-        if named or "postgres" in item.name or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
+        starts = any(engine in item.name for engine in (*tiers.ENGINES, "postgres"))
+        if named or starts or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.medium)
 
 

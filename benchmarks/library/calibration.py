@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tensorbandits as tb
+from benchmarks.paper.worlds import Floats, main_effects, pair_effects, unit
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
 from tensorbandits.report.page import Part, Table, Text
@@ -17,6 +18,7 @@ TITLE = "Calibration: do intervals hold what they say?"
 
 SHAPE, RANK, LEVEL, REPLICATIONS = (10, 8, 6), 2, 0.9, 30
 WITHIN = (0.85, 0.95)  # of cells whose mean is within its interval
+PAGE = (4, 3, 4, 2, 6)  # the shape of worlds of pairs
 # Of each kind: the mean and the spread of the tensor's values, asks, and trials that are told of each.
 KINDS: dict[str, dict[str, Any]] = {
     "gaussian": {"reward": "gaussian", "centre": 1.0, "spread": 1.0, "asks": 2_000, "trials": 1},
@@ -25,7 +27,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "counts, dispersion 2": {"reward": "count", "centre": 1.0, "spread": 0.8, "asks": 2_000, "trials": 1},
     "counts, dispersion 0.5": {"reward": "count", "centre": 1.0, "spread": 0.8, "asks": 2_000, "trials": 1},
     "counts of 100,000, dispersion 2": {"reward": "count", "centre": 11.5, "spread": 0.8, "asks": 2_000, "trials": 1},
+    "pairs of 5 modes": {"reward": "gaussian", "centre": 1.0, "spread": 1.0, "asks": 1_000, "trials": 1},
+    "pairs of 5 modes, clicks": {"reward": "bernoulli", "centre": -2.2, "spread": 0.8, "asks": 5_000, "trials": 1},
+    "revenue": {"reward": "revenue", "centre": -2.2, "spread": 0.8, "asks": 3_000, "trials": 1},
 }
+AMOUNTS, NOISE_OF_AMOUNTS = (3.0, 0.5), 0.6  # of revenue: the mean and spread of logs of medians, and of single amounts
 DISPERSION = {"counts, dispersion 2": 2.0, "counts, dispersion 0.5": 0.5, "counts of 100,000, dispersion 2": 2.0}
 DATA = ("uniform", "bandit")
 
@@ -51,13 +57,15 @@ def measure(settings: Settings) -> Result:
     A world has the rank that the policy is told, and rows that are normal; its scale and its centre are not told.
     """
     rng = np.random.default_rng([settings["seed"], 7])
-    policy = tb.TensorThompsonSampling(SHAPE, RANK, reward=settings["reward"], seed=settings["seed"])
-    values = _values(settings, rng)
+    values = _values(settings, settings["centre"], settings["spread"], rng)
+    medians = np.exp(_values(settings, *AMOUNTS, rng)) if settings["reward"] == "revenue" else None
+    told: dict[str, Any] = {"structure": "pairs"} if _is_pairs(settings) else {"rank": RANK}
+    policy = tb.TensorThompsonSampling(values.shape, **told, reward=settings["reward"], seed=settings["seed"])
     for _ in range(settings["asks"]):
-        cell = policy.ask() if settings["data"] == "bandit" else tuple(rng.integers(SHAPE).tolist())
-        _tell(policy, cell, values[cell], settings, rng)
-    cells = np.argwhere(np.ones(SHAPE))
-    means = policy.oracle.likelihood.rewards(values[tuple(cells.T)])
+        cell = policy.ask() if settings["data"] == "bandit" else tuple(rng.integers(values.shape).tolist())
+        _tell(policy, cell, values[cell], settings, rng, None if medians is None else float(medians[cell]))
+    cells = np.argwhere(np.ones(values.shape))
+    means = _means(policy, values, medians)[tuple(cells.T)]
     low, high = policy.interval(cells, LEVEL).T
     held = (low <= means) & (means <= high)
     counts = policy.ledger.dense()[0][tuple(cells.T)]
@@ -70,15 +78,39 @@ def measure(settings: Settings) -> Result:
     }
 
 
-def _values(settings: Settings, rng: np.random.Generator) -> np.ndarray:
-    """The values of a world: a random tensor of the given rank, centre and spread."""
-    factors = tuple(rng.standard_normal((size, RANK)) for size in SHAPE)
-    tensor = tb.Tucker(rng.standard_normal((RANK,) * len(SHAPE)), factors).full()
-    return settings["centre"] + settings["spread"] * (tensor - tensor.mean()) / tensor.std()
+def _is_pairs(settings: Settings) -> bool:
+    return settings["kind"].startswith("pairs")
 
 
-def _tell(policy: tb.Policy, cell: tuple[int, ...], value: float, settings: Settings, rng: np.random.Generator) -> None:
-    if settings["reward"] == "gaussian":
+def _values(settings: Settings, centre: float, spread: float, rng: np.random.Generator) -> Floats:
+    """The values of a world: a random tensor of the given rank, or main effects and pairs; centre, spread."""
+    if _is_pairs(settings):
+        tensor = 0.75 * unit(main_effects(PAGE, rng)) + 0.5 * unit(pair_effects(PAGE, None, rng))
+    else:
+        factors = tuple(rng.standard_normal((size, RANK)) for size in SHAPE)
+        tensor = tb.Tucker(rng.standard_normal((RANK,) * len(SHAPE)), factors).full()
+    return np.asarray(centre + spread * unit(tensor))
+
+
+def _means(policy: tb.TensorThompsonSampling, values: Floats, medians: Floats | None) -> Floats:
+    """The mean rewards of all cells."""
+    if medians is None:
+        return policy.oracle.likelihood.rewards(values)
+    return np.asarray(medians * np.exp(NOISE_OF_AMOUNTS**2 / 2) / (1 + np.exp(-values)))
+
+
+def _tell(
+    policy: tb.Policy,
+    cell: tuple[int, ...],
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
+    median: float | None,
+) -> None:
+    if median is not None:
+        bought = rng.random() < 1 / (1 + np.exp(-value))
+        policy.tell(cell, median * float(np.exp(NOISE_OF_AMOUNTS * rng.standard_normal())) if bought else 0.0)
+    elif settings["reward"] == "gaussian":
         policy.tell(cell, value + rng.standard_normal())
     elif settings["reward"] == "count":
         r = DISPERSION[settings["kind"]]
@@ -108,11 +140,13 @@ def section(store: Store, options: Options) -> Findings:
     parts: list[Part] = [
         Text(
             f"Thompson sampling, told rank {RANK}, on random tensors of {' x '.join(map(str, SHAPE))} cells of that "
-            f"rank. The share of cells whose mean is within the {LEVEL:.0%} interval, after rewards of cells drawn "
-            "uniformly and after rewards of the cells that the policy itself chose; and the median width of intervals, "
-            "in units of the standard deviation of means over cells. A policy leaves a cell that looks worse than it "
-            "is, and plays one that looks better until it knows: so after its own choices errors are not symmetric, "
-            "and of cells that it hardly plays the intervals are the prior's. Required is that on average over worlds "
+            f"rank; pairs, told so, on {' x '.join(map(str, PAGE))} cells of main effects and interactions of pairs; "
+            "of revenue there are two such tensors, of rates and of amounts. The share of cells whose mean is within "
+            f"the {LEVEL:.0%} interval, after rewards of cells drawn uniformly and after rewards of the cells that "
+            "the policy itself chose; and the median width of intervals, in units of the standard deviation of means "
+            "over cells. A policy leaves a cell that looks worse than it is, and plays one that looks better until it "
+            "knows: so after its own choices errors are not symmetric, and of cells that it hardly plays the intervals "
+            "are the prior's. Required is that on average over worlds "
             f"{WITHIN[0]:.0%} to {WITHIN[1]:.0%} of all cells are within."
         ),
         command(NAME, *options.flags),

@@ -3,7 +3,7 @@
 In each world, for several streams of rewards: the regret of Thompson sampling as it comes, which is cold and guarded,
 and at temperatures 0.5 and 1; above all of the worst run, and what is lost in the last third of the rounds, as a share
 of what cells at random lose. Where that is much, the posterior may be sure of what is played, and then whoever believes
-the rewards stays; so it is asked.
+the rewards stays; so it is asked about the cell that loses most.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NAME = "locking"
 ALONE = False
 TITLE = "Locking: cold play and its guard"
 
-PLAIN = (None, 0.5, 1.0)  # the default, which is 0.1 for clicks, and other temperatures
-WORLDS, STREAMS = 4, 4
+PLAIN = {"default": None, "0.5": 0.5, "1": 1.0}  # the default is 0.1 for clicks; other temperatures
+WORLDS, STREAMS = 4, 10
 LOST = 0.1  # of what cells at random lose, in the last third: what no run should lose
 
 
@@ -81,9 +81,17 @@ def plan(options: Options) -> list[Settings]:
         | {"rounds": 300 if options.quick else BEDS[bed][1]}
         for bed in (chosen[:1] if options.quick else chosen)
         for world in range(1 if options.quick else WORLDS)
-        for stream in range(STREAMS)
-        for value in PLAIN
+        for stream in range(4 if options.quick else min(STREAMS, options.replications))
+        for value in _temperatures(options)
     ]
+
+
+def _temperatures(options: Options) -> list[float | None]:
+    """Return the temperatures that are asked for, by default all of them."""
+    asked = options.only.split(",") if options.only else list(PLAIN)
+    if unknown := sorted(set(asked) - set(PLAIN)):
+        raise ValueError(f"--only: {', '.join(unknown)} unknown in {NAME}; choose from {', '.join(PLAIN)}")
+    return [PLAIN[name] for name in asked]
 
 
 def label(settings: Settings) -> str:
@@ -108,35 +116,47 @@ def measure(settings: Settings) -> Result:
         exploration=settings["exploration"],
         seed=np.random.SeedSequence([*seeds, 2]),
     )
-    losses, lately = np.empty(settings["rounds"]), Counter[Cell]()
+    losses, lost, played = np.empty(settings["rounds"]), dict[Cell, float](), Counter[Cell]()
     third = len(losses) // 3
     for t in range(len(losses)):
         cell = policy.ask(environment.context())
         policy.tell(cell, environment.pull(cell))
         losses[t] = environment.regret(cell)
-        lately[cell] += t >= len(losses) - third
+        if t >= len(losses) - third:
+            lost[cell] = lost.get(cell, 0.0) + losses[t]
+            played[cell] += 1
     decided = tuple(j for j in range(mean.ndim) if j not in context)
     blind = float((mean.max(axis=decided, keepdims=True) - mean).mean())
+    worst = max(played, key=lambda cell: (lost[cell], played[cell]))
     return {
         "regret": float(losses.sum()),
         "last": float(losses[-third:].mean()) / blind,
-        "believed": _believed(policy, lately.most_common(1)[0][0]),
+        "share": lost[worst] / max(sum(lost.values()), 1e-12),
+        **_believed(policy, worst),
     }
 
 
-def _believed(policy: tb.TensorThompsonSampling, cell: Cell) -> float:
-    """Return the probability, by the posterior, that a cell is the best one given its context."""
+def _believed(policy: tb.TensorThompsonSampling, cell: Cell) -> Result:
+    """Return what the posterior believes of a cell given its context: the probability that it is the best, and of all
+    cells together that are better by a tenth of what cells at random lose.
+    """
     levels = [[cell[j]] if j in policy.context else range(n) for j, n in enumerate(policy.shape)]
     cells = np.array(list(product(*levels)))
-    best = cells[policy.samples(cells).argmax(axis=1)]
-    return float((best == cell).all(axis=1).mean())
+    at = int((cells == cell).all(axis=1).argmax())
+    draws = policy.samples(cells)
+    best = draws.max(axis=1)
+    far = LOST * (best - draws.mean(axis=1))
+    return {
+        "believed": float((draws[:, at] >= best).mean()),
+        "doubted": float((best - draws[:, at] > far).mean()),
+    }
 
 
 def section(store: Store, options: Options) -> Findings:
     found = [(settings, result) for settings in plan(options) if (result := store.get(settings)) is not None]
     rows, lost = [], []
     for bed in BEDS:
-        for value in PLAIN:
+        for value in PLAIN.values():
             here = [one for one in found if one[0]["bed"] == bed and one[0]["exploration"] == value]
             if here:
                 regrets = np.array([result["regret"] for _, result in here])
@@ -155,10 +175,11 @@ def section(store: Store, options: Options) -> Findings:
         command(NAME, *options.flags),
         Table(["world", "exploration", "runs", "mean", "median", "worst", "last third", f"above {LOST:g}"], rows),
         Text(
-            "Those runs of the default, with the probability, by the posterior after the last round, that the cell "
-            "which was played most is the best one of its context."
+            "Those runs of the default. Which share of what they lose in the last third one cell loses, and what the "
+            "posterior (temperature 1) believes of that cell after the last round: the probability that it is the "
+            f"best one of its context, and that another is better by more than {LOST:g} of what cells at random lose."
         ),
-        Table(["run", "regret", "last third", "believed"], lost),
+        Table(["run", "regret", "last third", "by one cell", "believed", "doubted"], lost),
     ]
     return parts, {"rows": rows, "lost": lost}
 
@@ -168,7 +189,8 @@ def _name(exploration: float | None) -> str:
 
 
 def _lost(settings: Settings, result: Result) -> list[str]:
-    return [label(settings), amount(result["regret"]), f"{result['last']:.2f}", f"{result['believed']:.2f}"]
+    said = [f"{result[name]:.2f}" for name in ("last", "share", "believed", "doubted")]
+    return [label(settings), amount(result["regret"]), *said]
 
 
 def _rates(logits: Floats) -> Floats:

@@ -312,24 +312,29 @@ def test_a_run_that_may_lock_is_judged_by_its_last_third_and_by_the_posterior(be
     assert result["regret"] > 0
     assert 0.3 < result["last"] < 2.0  # after so few rounds play is about as good as cells at random
     assert 0.0 <= result["believed"] < 0.9
+    assert 0.0 <= result["doubted"] <= 1.0 - result["believed"]
+    assert 0.0 < result["share"] <= 1.0
 
 
 def test_runs_that_lose_much_in_the_end_are_listed(tmp_path):
     store, options = Store(tmp_path, "locking"), Options(quick=True)
     for k, settings in enumerate(locking.plan(options)):
-        store.add(settings, {"regret": 100.0 + k, "last": 0.3 if k == 3 else 0.02, "believed": 0.25}, 1.0)
+        said = {"share": 0.5, "believed": 0.25, "doubted": 0.4}
+        store.add(settings, {"regret": 100.0 + k, "last": 0.3 if k == 3 else 0.02, **said}, 1.0)
     data = locking.section(store, options)[1]
     assert [row[1:] for row in data["rows"]] == [
         ["default", "4", "104", "104", "109", "0.30", "1"],
         ["0.5", "4", "106", "106", "110", "0.02", "0"],
         ["1", "4", "106", "106", "111", "0.02", "0"],
     ]
-    assert [line[1:] for line in data["lost"]] == [["103", "0.30", "0.25"]]
+    assert [line[1:] for line in data["lost"]] == [["103", "0.30", "0.50", "0.25", "0.40"]]
 
 
 def test_a_bed_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="no bed nowhere in locking; allowed are pages, "):
         locking.plan(Options(beds="pages,nowhere"))
+    with pytest.raises(ValueError, match=r"--only: 0\.2 unknown in locking; choose from default, 0\.5, 1"):
+        locking.plan(Options(only="default,0.2"))
 
 
 def test_constants_are_halved_and_doubled_where_that_is_allowed():

@@ -90,7 +90,7 @@ def test_what_is_wrong_is_refused_before_it_is_sent(client, fake):
         (TypeError, "give a list of labels", lambda: bandit.ask(allowed={"offer": "a"})),
         (TypeError, "fallback is 'a'", lambda: bandit.ask(fallback="a")),
         (ValueError, "ids has 1 entries for 2 contexts", lambda: bandit.ask_many([{}, {}], ids=["x"])),
-        (TypeError, "reward number 0 is 'x'", lambda: bandit.tell_many(["x"])),
+        (TypeError, "of rewards is 'x'; give pairs", lambda: bandit.tell_many(["x"])),
         (ValueError, "is no rule", lambda: bandit.remove_rule({"forbids": {}})),
     ]
     for kind, words, call in wrong:

@@ -121,7 +121,7 @@ def test_every_example_works(tmp_path, document, operations):
         for id in (examples._ID, "order-18"):
             send("ask", {"context": {"segment": "new"}, "id": id})
         for name, bodies in examples.BODIES.items():
-            if name in sent or name == "create_key":
+            if name in sent or name == "create_key" or name in examples.RANK_BODIES:  # which has tests of its own
                 continue
             for body in bodies.values():
                 if name == "restore_level":
@@ -135,4 +135,5 @@ def test_every_example_works(tmp_path, document, operations):
         method, path, _ = operations["view"]
         assert service.http.request(method, path.format(name="offers", what="health")).status_code == 200
         send("create_key", {"name": "first", "role": "admin"})
-        assert set(operations) - set(sent) == {"view", "get_decision", "revoke_key", "delete_bandit"}
+        apart = {name for name in operations if "rank" in name}
+        assert set(operations) - set(sent) - apart == {"view", "get_decision", "revoke_key", "delete_bandit"}

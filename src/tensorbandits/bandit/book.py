@@ -45,6 +45,10 @@ class CancelledDecisionError(ValueError):
     """The decision was cancelled, and takes no reward."""
 
 
+class InactiveDecisionError(ValueError):
+    """The decision was not shown yet, as far as is known, and takes no reward where that has to be said first."""
+
+
 class ClosedDecisionError(ValueError):
     """The decision has another reward already, or one that cannot be taken back."""
 

@@ -102,10 +102,17 @@ class Core:
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision from the snapshot as it is now, and let its posterior draw be the next to be replaced."""
-        drawn = self.current().decide(ask, rng)
+        return self.decide_among(ask, (), rng)[0]
+
+    def decide_among(
+        self, ask: Ask, cells: Sequence[Cell], rng: np.random.Generator
+    ) -> tuple[Drawn, list[float | None]]:
+        """Draw a decision as :meth:`decide` does; return also how probable each of some cells was."""
+        snapshot = self.current()
+        drawn = snapshot.decide(ask, rng)
         if drawn.draw is not None:
             self.learner.play(drawn.draw)
-        return drawn
+        return drawn, snapshot.chances(ask, cells) if cells else []
 
     def publish(self, draws: Draws, ahead: bool = False) -> None:
         """Decide from these draws from now on; ``ahead`` first works out what requests like the last ones need."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from tensorbandits.base.checks import is_finite
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.space.labels import Label, key, read, written
 
 BY = ("policy", "floor", "holdout", "caller", "fallback")
@@ -98,3 +99,30 @@ class Advice(Decision):
         result = Decision.to_dict(self)
         del result["would"]
         return result
+
+
+class DecisionList(list[Decision]):
+    """Decisions that were made together, in the order of their contexts: a list, which a data frame can be made of.
+
+    >>> decision = Decision("3f2a-7", {"offer": "a"}, {"segment": "new"}, 0.25, "policy", "VectorizedUCB", 1e9)
+    >>> DecisionList([decision]).to_frame().shape
+    (1, 6)
+    """
+
+    def to_frame(self, backend: Backend | None = None) -> Any:
+        """Return one row per decision: its id, a column for each mode, its propensity, by what it was made, and when.
+
+        A mode that has the name of one of the other columns is in ``"mode id"``, for instance. ``backend`` is
+        ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first of these that is installed.
+        """
+        modes = [*self[0].context, *self[0].arm] if self else []
+        labels = [{**one.context, **one.arm} for one in self]
+        rest = {name: [getattr(one, name) for one in self] for name in ("propensity", "by", "time")}
+        taken = ("id", *rest)
+        columns = {f"mode {mode}" if mode in taken else mode: [one[mode] for one in labels] for mode in modes}
+        return to_frame({"id": [one.id for one in self]} | columns | rest, backend)
+
+
+def number_of(decision: Any) -> Any:
+    """Return the id of a decision, which may be given as itself or by its id."""
+    return decision.id if isinstance(decision, Decision) else decision

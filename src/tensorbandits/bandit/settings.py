@@ -17,6 +17,7 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 Settings = dict[str, Any]
 
 CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout")
+_SERVED = ("new_actions",)  # how many levels requests of the rank and reward interface may bring a mode to
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
 _POLICY = ("reward", "rank", "structure")
 
@@ -72,7 +73,7 @@ def _refuse_sampled(policy: Policy, shares: Shares, settings: Settings) -> None:
 
 def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str, Any]) -> SettingsAfter:
     """Return settings after a change; raise for what cannot be, or cannot be changed."""
-    if unknown := sorted(set(given) - set(CHANGEABLE)):
+    if unknown := sorted(set(given) - {*CHANGEABLE, *_SERVED}):
         raise ValueError(f"{unknown[0]!r} cannot be changed, but {', '.join(CHANGEABLE)}; make another bandit")
     merged = {**settings, **given}
     if not merged.get("apprentice"):

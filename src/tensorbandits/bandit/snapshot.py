@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell, is_finite
 from tensorbandits.base.pieces import gently
-from tensorbandits.policies.approximate import as_sampling
+from tensorbandits.policies.approximate import as_sampling, best_of
 from tensorbandits.policies.base import Policy
 from tensorbandits.policies.query import Query
 from tensorbandits.space import Space
@@ -82,9 +83,8 @@ class Snapshot:
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision for a request, and say with what probability."""
+        self._refuse_played(ask)
         rollout = self.shares.rollout
-        if (rollout is not None) != (ask.played is not None):
-            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
         try:
             law = self.law(ask)
             if not self.samples:
@@ -98,6 +98,30 @@ class Snapshot:
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
         return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
+
+    def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
+        """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
+        law, rollout = self.law(ask), self.shares.rollout
+        if not self.samples or not self.draws:
+            return [None] * len(cells)
+        own = 1.0 if rollout is None else rollout
+        return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
+
+    def _refuse_played(self, ask: Ask) -> None:
+        if (self.shares.rollout is not None) != (ask.played is not None):
+            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
+
+    def refuse(self, ask: Ask) -> None:
+        """Refuse a request that could not be decided, without deciding it."""
+        self._refuse_played(ask)
+        try:
+            query = self.law(ask).query
+            if query.allowed is not None and self.samples:
+                best_of(self.draws.entries[-1][1], query)
+            elif query.allowed is not None:
+                self._policy.best(ask.levels, query.allowed)
+        except NothingAllowedError:
+            raise ValueError(self.nothing(ask)) from None
 
     def law(self, ask: Ask) -> RequestLaw:
         """Return the law of a request, checked."""

@@ -1,22 +1,46 @@
-"""Data frames out: columns as a frame of whichever library is there."""
+"""Data frames out: columns as a frame of whichever library is wanted, or is there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tensorbandits.base.checks import check_installed
 
+Backend = Literal["pandas", "polars", "pyarrow"]
 
-def to_frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns as a data frame: of pandas if it is installed, else of polars, else a pyarrow table.
 
-    >>> to_frame({"model": ["rank 1"], "error": [0.5]}).shape
-    (1, 2)
+def to_frame(columns: Mapping[str, Any], backend: Backend | None = None) -> Any:
+    """Return columns as a data frame of a library: by default pandas if it is installed, else polars, else pyarrow.
+
+    >>> to_frame({"model": ["rank 1"], "error": [0.5]}, "pyarrow").column_names
+    ['model', 'error']
     """
     check_installed("making a data frame", "narwhals", "pyarrow")
     import narwhals as nw
 
-    backend = next(name for name in ("pandas", "polars", "pyarrow") if find_spec(name) is not None)
-    return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
+    wanted: Any = check_backend(backend)
+    if wanted is None:
+        wanted = next(name for name in get_args(Backend) if find_spec(name) is not None)
+    return nw.from_dict(columns, backend=wanted).to_native()
+
+
+def check_backend(backend: Any) -> Backend | None:
+    """Return the library of data frames that is wanted, if it is installed.
+
+    >>> check_backend("pyarrow")
+    'pyarrow'
+    """
+    if backend is None:
+        return None
+    if backend not in get_args(Backend):
+        raise ValueError(
+            f"backend is {backend!r}; allowed are {', '.join(map(repr, get_args(Backend)))}, and None for the first of "
+            "these that is installed"
+        )
+    if find_spec(backend) is None:
+        raise ModuleNotFoundError(
+            f"backend is {backend!r}, which is not installed here; install it with: pip install {backend}", name=backend
+        )
+    return backend  # type: ignore[no-any-return]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorbandits.bandit.book import ClosedDecisionError
-from tensorbandits.bandit.decision import Decision
+from tensorbandits.bandit.decision import Decision, DecisionList
+from tensorbandits.bandit.rows import label_rows, one_each, reward_rows
 from tensorbandits.base.checks import check_reward
 from tensorbandits.client import wire
 from tensorbandits.client.errors import KeyReusedError, ServerAwayError, ServerError
@@ -75,27 +76,32 @@ class Decisions:
 
     async def ask_many(
         self,
-        contexts: Iterable[Mapping[str, Label]],
+        contexts: Any,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         activate: bool = True,
-        ids: Sequence[str] | None = None,
-        played: Sequence[Mapping[str, Label]] | None = None,
+        ids: Iterable[str] | None = None,
+        played: Any = None,
+        propensities: Iterable[float | None] | None = None,
         fallback: Fallback | None = None,
-    ) -> list[Decision]:
-        """Decide for many contexts, in their order; a thousand of them go in one request.
+    ) -> DecisionList:
+        """Decide for many contexts, in their order; a thousand of them go in one request, which makes all or none.
 
-        ``ids`` and ``played`` have one entry for each context, the other arguments are those of :meth:`ask`.
+        ``contexts`` and ``played`` are lists of mappings, or data frames, all of whose columns are modes. ``ids``,
+        ``played`` and ``propensities`` have one entry for each context, the other arguments are those of :meth:`ask`.
         """
         plan = self._fallback if fallback is None else _check_fallback(fallback)
-        given = list(contexts)
-        numbers = _as_many("ids", ids, len(given)) or [wire.new_key() if plan is not None else None for _ in given]
-        arms = _as_many("played", played, len(given)) or [None] * len(given)
+        given = label_rows(contexts, None, "contexts")
+        numbers = one_each("ids", ids, len(given))
+        if ids is None and plan is not None:
+            numbers = [wire.new_key() for _ in given]
+        arms = one_each("played", None if played is None else label_rows(played, None, "played"), len(given))
+        shares = one_each("propensities", propensities, len(given))
         bodies = [
-            self._question(context, {}, allowed, activate, number, arm, None)
-            for context, number, arm in zip(given, numbers, arms, strict=True)
+            self._question(context, {}, allowed, activate, number, arm, share)
+            for context, number, arm, share in zip(given, numbers, arms, shares, strict=True)
         ]
-        made: list[Decision] = []
+        made = DecisionList()
         for start in range(0, len(bodies), _MOST):
             some = bodies[start : start + _MOST]
             request = wire.write(self._path("ask-many"), {"requests": some})
@@ -165,25 +171,25 @@ class Decisions:
             )
 
     async def tell_many(
-        self, rewards: Iterable[tuple[str | Decision, Any]], *, amend: bool = False, add: bool = False
+        self, rewards: Any, *, amend: bool = False, add: bool = False, id: str = "id", reward: str = "reward"
     ) -> None:
-        """Learn many rewards, given as pairs of a decision, or its id, and its reward.
+        """Learn many rewards: pairs of a decision, or its id, and its reward; or a data frame with these two columns.
 
-        They are taken one by one, as by :meth:`tell`. If some are refused, the others are taken all the same, and an
-        ``ExceptionGroup`` says which and why.
+        They are taken one by one, as by :meth:`tell`. If some are refused, the others are taken all the same, unlike by
+        :meth:`tensorbandits.Bandit.tell_many`, and an ``ExceptionGroup`` says which and why.
         """
-        pairs = [_pair(at, one) for at, one in enumerate(rewards)]
+        pairs = reward_rows(rewards, id, reward)
         plain = [pair for pair in pairs if self._exchange.local(pair[0]) is None]
         refused: list[Exception] = []
-        bodies = [self._told(decision, reward, amend, add) for decision, reward in plain]
+        bodies = [self._told(decision, value, amend, add) for decision, value in plain]
         for start in range(0, len(bodies), _MOST):
             some = bodies[start : start + _MOST]
             said = await self._exchange.write(wire.write(self._path("tell-many"), {"rewards": some}), len(some))
             refused += refusals(said, some)
-        for decision, reward in pairs:
+        for decision, value in pairs:
             if self._exchange.local(decision) is not None:  # each has a key of its own
                 try:
-                    await self.tell(decision, reward, amend=amend, add=add)
+                    await self.tell(decision, value, amend=amend, add=add)
                 except ValueError as error:
                     refused.append(error)
         if refused:
@@ -279,17 +285,3 @@ def _check_fallback(fallback: Fallback | None) -> Fallback | None:
     if fallback is None or callable(fallback) or (isinstance(fallback, Mapping) and fallback):
         return fallback
     raise TypeError(f"fallback is {fallback!r}; give an arm, such as {{'offer': 'a'}}, or a function of the context")
-
-
-def _as_many(name: str, values: Sequence[Any] | None, count: int) -> list[Any] | None:
-    if values is None:
-        return None
-    if len(values) != count:
-        raise ValueError(f"{name} has {len(values):,} entries for {count:,} contexts; give one for each")
-    return list(values)
-
-
-def _pair(at: int, one: Any) -> tuple[str | Decision, Any]:
-    if isinstance(one, (str, bytes, Mapping)) or not isinstance(one, Sequence) or len(one) != 2:
-        raise TypeError(f"reward number {at} is {one!r}; give pairs of a decision, or its id, and its reward")
-    return one[0], one[1]

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import lapack
 
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
@@ -361,14 +360,13 @@ def _centred(seen: Observations, precision: Floats) -> Floats:
 
 
 def _draw(A: Floats, prior: Floats, b: Floats, noise: Floats) -> Floats:
-    """Return a draw of precision ``A`` (lower triangle, lost) plus ``prior``, and of mean its inverse times ``b``."""
-    A[np.diag_indices_from(A)] += prior
-    U, failed = lapack.dpotrf(A.T, lower=0, overwrite_a=0)  # its transpose is the factor of the lower triangle
-    if failed:  # rounding drowns the prior
-        from tensorbandits.model._sweep_kernels import draw
+    """Return a draw of precision ``A`` (lower triangle, lost) plus ``prior``, with mean its inverse times ``b``.
 
-        draw(A, b, noise, np.empty((len(b) + 4, len(b))))
-        return b
-    half, _ = lapack.dtrtrs(U, b, lower=0, trans=1)
-    drawn, _ = lapack.dtrtrs(U, half + noise, lower=0, trans=0)
-    return np.asarray(drawn)
+    By a kernel of ours: the threads of a linear-algebra library, which wait for each other at this size already, take a
+    hundred times as long on cores that others use too, and round as their number has it.
+    """
+    from tensorbandits.model._sweep_kernels import draw
+
+    A[np.diag_indices_from(A)] += prior
+    draw(A, b, noise, np.empty((len(b) + 4, len(b))))
+    return b

@@ -135,6 +135,10 @@ class Host:
         """Draw a decision from the present snapshot; it takes no lock."""
         return self.core.decide(ask, self._rng)
 
+    def draw_among(self, ask: Ask, cells: Sequence[Cell]) -> tuple[Drawn, list[float | None]]:
+        """Draw a decision from the present snapshot; return also how probable each of some cells was."""
+        return self.core.decide_among(ask, cells, self._rng)
+
     def refresh(self, *, wait: bool = False) -> bool:
         """Have the policy learn, and decide from new draws from now on."""
         return self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE, ahead=True)
@@ -162,12 +166,17 @@ class Host:
 
     # What callers may know.
 
+    @property
+    def policy(self) -> str:
+        """The name of the policy, as callers give it."""
+        return self.core.state.settings.get("policy") or "thompson"
+
     def decision(self, event: Event) -> dict[str, Any]:
         """Return the decision of an event as plain data, as ``Decision.to_dict`` does."""
         body = event.body
         arm, given = self._labels(tuple(body["cell"]))
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
-        answer |= {"policy": type(self.core.policy).__name__, "time": event.time}
+        answer |= {"policy": self.policy, "time": event.time}
         if "would" in body:
             answer["would"] = self._labels(tuple(body["would"]["cell"]))[0]
         return answer
@@ -193,7 +202,7 @@ class Host:
     def summary(self) -> dict[str, Any]:
         """Return what a list of bandits says of this one."""
         if self.quarantined is not None:
-            unknown = {"modes": {}, "context": [], "policy": "", "reward": "", "apprentice": False}
+            unknown: dict[str, Any] = {"modes": {}, "context": [], "policy": None, "reward": None, "apprentice": False}
             numbers = dict.fromkeys(("decisions", "rewards", "waiting"), 0) | {"seq": self.seq}
             return {"name": self.name, **unknown, **numbers, "created": self.created, "quarantined": self.quarantined}
         state = self.core.state
@@ -202,7 +211,7 @@ class Host:
             "name": self.name,
             "modes": dict(zip(space.modes, space.shape, strict=True)),
             "context": [space.modes[mode] for mode in space.context],
-            "policy": state.settings.get("policy") or "thompson",
+            "policy": self.policy,
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
             "rollout": state.shares.rollout,

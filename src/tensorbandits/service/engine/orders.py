@@ -139,16 +139,23 @@ def reused(event: Event) -> KeyReusedError:
     )
 
 
-def ask(host: Host, request: c.Ask, key: str | None = None, fingerprint: str | None = None) -> Order:
-    """Return the order of a decision, drawn now from the draws there are.
+def ask(
+    host: Host,
+    request: c.Ask,
+    key: str | None = None,
+    fingerprint: str | None = None,
+    draw: Callable[[c.Ask], c.Drawn] | None = None,
+) -> Order:
+    """Return the order of a decision, drawn now from the draws there are, and again if rules have changed at its turn.
 
     A request with a key, or an id of its caller's, may repeat one that was possible before: that is found at its turn.
     """
+    draw = draw or host.draw
     if request.id is not None:
         check_id(request.id)
     drawn: c.Drawn | None = None
     try:
-        drawn = host.draw(request)
+        drawn = draw(request)
     except ValueError:
         if key is None and request.id is None:
             raise
@@ -158,7 +165,7 @@ def ask(host: Host, request: c.Ask, key: str | None = None, fingerprint: str | N
         if request.id is not None and request.id in state.book:
             words = f"a decision has the id {request.id!r} already; give each its own, or none"
             raise LookUp(ClosedDecisionError(words))
-        current = drawn if drawn is not None and drawn.version == state.version else host.draw(request)
+        current = drawn if drawn is not None and drawn.version == state.version else draw(request)
         number = state.book.ids.issue(state.book, secret=True) if request.id is None else request.id
         return state.plan(c.Decide(current, number, request.active), now)
 

@@ -31,6 +31,7 @@ class Access(NamedTuple):
 
 
 _ONE = "/v1/bandits/{name}"
+_RANK = f"{_ONE}/personalizer/v1.0"  # what client libraries of that service add to the address that they are given
 
 ACCESS: dict[str, Access] = {
     "page": Access("GET", "/", _NOBODY_ASKED),
@@ -52,6 +53,11 @@ ACCESS: dict[str, Access] = {
     "activate": Access("POST", f"{_ONE}/activate", _DECIDE),
     "cancel": Access("POST", f"{_ONE}/cancel", _DECIDE),
     "get_decision": Access("GET", f"{_ONE}/decisions/{{id:path}}", _ALL),
+    "rank": Access("POST", f"{_RANK}/rank", _DECIDE),
+    "rank_reward": Access("POST", f"{_RANK}/events/{{id}}/reward", _DECIDE),
+    "rank_activate": Access("POST", f"{_RANK}/events/{{id}}/activate", _DECIDE),
+    "rank_configuration": Access("GET", f"{_RANK}/configurations/service", _ALL),
+    "change_rank_configuration": Access("PUT", f"{_RANK}/configurations/service", _ADMIN),
     "best": Access("POST", f"{_ONE}/best", _ALL),
     "explain": Access("POST", f"{_ONE}/explain", _READ),
     "diagnose": Access("POST", f"{_ONE}/diagnose", _READ),
@@ -124,6 +130,16 @@ def route_name(method: str, path: str) -> str | None:
     ('ask', None)
     """
     return next((name for verb, pattern, name in _PATHS if verb == method and pattern.fullmatch(path)), None)
+
+
+def methods(path: str) -> list[str]:
+    """Return the methods that a path has; none if it is the path of no route.
+
+    >>> methods("/v1/bandits/shop"), methods("/v1/bandits/shop/ask"), methods("/elsewhere")
+    (['DELETE', 'GET', 'HEAD', 'PATCH'], ['POST'], [])
+    """
+    found = {verb for verb, pattern, _ in _PATHS if pattern.fullmatch(path)}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def table() -> list[tuple[str, str, str]]:

@@ -15,12 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorbandits.service import logs
 from tensorbandits.service.engine.demo import Demo
 from tensorbandits.service.engine.engine import Engine
-from tensorbandits.service.http import errors, examples
+from tensorbandits.service.http import errors, openapi
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages
+from tensorbandits.service.http.routes import bandits, data, decisions, keys, pages, rank
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
@@ -81,7 +81,7 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = examples.add(super().openapi())
+            self.openapi_schema = openapi.finish(super().openapi())
         return self.openapi_schema
 
 
@@ -125,7 +125,15 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.serving = Serving(settings, place, engine, known, measured)
-    for router in (decisions.router, health, bandits.router, data.router, keys.router, pages.router):  # busiest first
+    for router in (
+        decisions.router,
+        rank.router,
+        health,
+        bandits.router,
+        data.router,
+        keys.router,
+        pages.router,
+    ):  # busiest first
         app.include_router(router)
     errors.install(app)
     guard: Any = Guard

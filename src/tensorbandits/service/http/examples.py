@@ -43,7 +43,7 @@ OFFERS: dict[str, Any] = {
     "rules": [_RULE],
 }
 _MADE = {"propensity": 0.4375, "by": "policy", "time": _TIME}
-_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "TensorThompsonSampling"}
+_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "thompson"}
 _KEY = {"id": "7m3k9x2q4a", "name": "web", "role": "decide", "bandits": ["offers"], "created": _TIME, "revoked": None}
 _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
@@ -131,6 +131,53 @@ ANSWERS: dict[str, Any] = {
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},
 }
+
+_EXCLUDED = {"actions": [{"id": "a"}, {"id": "b"}, {"id": "video"}], "excludedActions": ["video"]}
+RANK_BODIES: dict[str, dict[str, Any]] = {  # of the rank and reward interface, of a bandit that decides the offer alone
+    "rank": {
+        "for a new customer": {
+            "eventId": "visit-4711",
+            "contextFeatures": [{"user": {"segment": "new", "age": 34}}, {"weekday": "Tuesday"}],
+            "actions": [{"id": "a", "features": [{"kind": "text"}]}, {"id": "b"}, {"id": "video"}],
+        },
+        "which may not be shown": {"contextFeatures": [{"segment": "old"}], **_EXCLUDED, "deferActivation": True},
+    },
+    "rank_reward": {"a click": {"value": 1}},
+    "change_rank_configuration": {
+        "as it was there": {
+            "rewardWaitTime": "PT10M",
+            "defaultReward": 0,
+            "rewardAggregation": "earliest",
+            "explorationPercentage": 0.2,
+            "learningMode": "Online",
+        },
+        "new actions become levels": {"newActions": 50},
+    },
+}
+RANK_ANSWERS: dict[str, Any] = {
+    "rank": {
+        "eventId": "visit-4711",
+        "rewardActionId": "b",
+        "ranking": [
+            {"id": "b", "probability": 0.5},
+            {"id": "video", "probability": 0.375},
+            {"id": "a", "probability": 0.125},
+        ],
+        "ignored": {"contextFeatures": ["user.age", "weekday"], "actionFeatures": 1},
+    },
+    "rank_configuration": {
+        "rewardWaitTime": "PT10M",
+        "defaultReward": 0.0,
+        "rewardAggregation": "earliest",
+        "explorationPercentage": 0.2,
+        "learningMode": "Online",
+        "newActions": None,
+        "ignored": [],
+    },
+}
+RANK_ANSWERS["change_rank_configuration"] = RANK_ANSWERS["rank_configuration"]
+BODIES |= RANK_BODIES
+ANSWERS |= RANK_ANSWERS
 
 
 def add(document: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.http.security import VISIT, Visit
+from tensorbandits.service.http.validation import short
 from tensorbandits.service.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
+_SUBSCRIPTION = b"ocp-apim-subscription-key"  # in which client libraries of the rank and reward interface send a key
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -66,11 +68,13 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began = perf_counter()
+        began, method = perf_counter(), scope["method"]
+        if method == "HEAD":  # is GET without what it would send
+            scope = {**scope, "method": "GET"}
         headers = dict(scope["headers"])
         visit = scope[VISIT] = Visit(_request_id(headers.get(b"x-request-id")))
         length = _length(headers)
-        reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")))
+        reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")), bare=method == "HEAD")
         try:
             problem = await self._check_caller(scope, headers, visit)
             limit = self._limit(scope) if length < 0 or length > self._least else self._least
@@ -86,7 +90,7 @@ class Guard:
         except Exception as error:
             await self._failed(error, reply, visit)
         finally:
-            self._record(scope, visit, reply.status or _CALLER_GONE, perf_counter() - began)
+            self._record(scope, method, visit, reply.status or _CALLER_GONE, perf_counter() - began)
 
     async def _check_caller(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
         """Find out what the caller may do; return why the request is refused, if it is."""
@@ -94,7 +98,7 @@ class Guard:
         address = client[0] if client else ""
         path, keys = scope["path"], self._keys
         api = path.startswith("/v1/")
-        token = bearer(headers.get(b"authorization", b""))
+        token = bearer(headers.get(b"authorization", b"")) or headers.get(_SUBSCRIPTION)
         try:
             if token is not None and (known := keys.known(token)) is not None:
                 visit.grant = known
@@ -132,24 +136,24 @@ class Guard:
             raise ConnectionAbortedError(f"the answer to request {visit.id} broke off") from None
         await reply.refuse(problem, close=False)
 
-    def _record(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, method: str, visit: Visit, status: int, seconds: float) -> None:
         """Count the request, and write it down."""
         route = scope["route"].name if "route" in scope else route_name(scope["method"], scope["path"])
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
-        self._metrics.request(scope["method"], template, status, seconds)
+        self._metrics.request(method, template, status, seconds)
         level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
         key = visit.grant.id if visit.grant is not None else ""
-        self._requests.write(level, visit.id, scope["method"], template, status, seconds, key)
+        self._requests.write(level, visit.id, method, template, status, seconds, key)
 
 
 class _Reply:
     """The way of an answer back: adds the headers, remembers the status, and can take the place of the app's answer."""
 
-    __slots__ = ("_dropping", "_private", "_send", "_visit", "instead", "status")
+    __slots__ = ("_bare", "_dropping", "_private", "_send", "_visit", "instead", "status")
 
-    def __init__(self, send: Send, visit: Visit, private: bool) -> None:
-        self._send, self._visit, self._private = send, visit, private
+    def __init__(self, send: Send, visit: Visit, private: bool, bare: bool = False) -> None:
+        self._send, self._visit, self._private, self._bare = send, visit, private, bare
         self.status, self._dropping = 0, False
         self.instead: Problem | None = None
 
@@ -164,6 +168,12 @@ class _Reply:
             message["headers"] = self._headers(message.get("headers", ()))
         elif self._dropping:
             return
+        elif self._bare:
+            self._dropping = True
+            await self._send({"type": "http.response.body", "body": b""})
+            if message.get("more_body"):
+                raise ClientDisconnect  # the rest need not be made
+            return
         await self._send(message)
 
     def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -176,14 +186,14 @@ class _Reply:
     async def refuse(self, problem: Problem, close: bool) -> None:
         """Answer with a problem; ``close`` ends the connection, when too much would be left to read."""
         content = problem.body(self._visit.id)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        headers = [(b"content-type", errors.MEDIA.encode()), (b"content-length", str(len(content)).encode())]
         headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
         if close:
             headers.append((b"connection", b"close"))
         self.status = problem.status
         start = {"type": "http.response.start", "status": problem.status, "headers": self._headers(headers)}
         await self._send(start)
-        await self._send({"type": "http.response.body", "body": content})
+        await self._send({"type": "http.response.body", "body": b"" if self._bare else content})
 
 
 def _request_id(given: bytes | None) -> str:
@@ -233,7 +243,7 @@ def _from_elsewhere(headers: dict[bytes, bytes], api: bool) -> Problem | None:
     if not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
         return Problem(
             "forbidden",
-            f"there are no API keys, so only localhost is answered, but this came for {errors.short(host)}; make "
+            f"there are no API keys, so only localhost is answered, but this came for {short(host)}; make "
             "a key: tensorbandits keys add NAME --role admin",
         )
     origin = headers.get(b"origin", b"").decode("latin-1").lower()

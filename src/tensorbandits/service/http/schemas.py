@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,8 +16,13 @@ from pydantic import (
     StrictStr,
     model_validator,
 )
+from typing_extensions import TypeAliasType
 
+from tensorbandits.model.gibbs import Structure as StructureName
+from tensorbandits.model.rewards import Reward
+from tensorbandits.policies import registry
 from tensorbandits.service.http import examples
+from tensorbandits.service.http.errors import CODES
 
 MOST_LABELS = 10_000  # of one mode in a request
 MOST_TOGETHER = 100_000  # of all modes and decisions in a request
@@ -53,7 +58,7 @@ class TimeLabel(BaseModel):
 
 
 Text = Annotated[StrictStr, Field(max_length=1_000)]
-Label = Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel
+Label = TypeAliasType("Label", Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel)
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
 Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
@@ -67,6 +72,21 @@ Name = Annotated[
     ),
 ]
 Duration = StrictStr | StrictInt
+
+
+def _policies(schema: dict[str, Any]) -> None:
+    """List the policies that there are; one that was registered since joins them."""
+    schema["enum"] = [record.name for record in registry.records()]
+
+
+# Words that mean something to programs, which OpenAPI lists.
+
+PolicyName = Annotated[StrictStr, Field(json_schema_extra=_policies, examples=["thompson"])]
+RewardKind = Annotated[StrictStr, Field(json_schema_extra={"enum": list(get_args(Reward))}, examples=["bernoulli"])]
+Structure = Annotated[StrictStr, Field(json_schema_extra={"enum": list(get_args(StructureName))})]
+Code = Annotated[str, Field(json_schema_extra={"enum": list(CODES)})]
+By = Literal["policy", "floor", "holdout", "caller"]
+Status = Literal["inactive", "open", "rewarded", "timed out", "cancelled"]
 
 
 class Body(BaseModel):
@@ -136,12 +156,8 @@ class CreateBandit(Changes):
         Field(min_length=1, max_length=20, description="Modes and their levels."),
     ]
     context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
-    policy: StrictStr = Field(
-        default="thompson",
-        description='The short name of a policy: "thompson", "ensemble", "ucb", ... What it takes is in `settings`.',
-        examples=["thompson"],
-    )
-    reward: StrictStr | None = Field(
+    policy: PolicyName = Field(default="thompson", description="What it takes is in `settings`.")
+    reward: RewardKind | None = Field(
         default=None,
         description='What a reward is: "gaussian" (any number), "bernoulli", "binomial", "count", "revenue" (mostly 0, '
         'else an amount above 0) or "revenue-signed" (amounts may be negative).',
@@ -150,9 +166,7 @@ class CreateBandit(Changes):
     rank: StrictStr | StrictInt | Annotated[list[StrictInt], _SEVERAL] | None = Field(
         default=None, description='Of the tensor: "auto", a number, or one for each mode.', examples=["auto"]
     )
-    structure: StrictStr | None = Field(
-        default=None, description='"tucker", "affine", "pairs" or "additive"; without it, learned.', examples=["tucker"]
-    )
+    structure: Structure | None = Field(default=None, description="Without it, learned.", examples=["tucker"])
     settings: dict[Text, Any] = Field(default={}, description="Further arguments of the policy.", examples=[{}])
     ring: StrictInt | None = Field(
         default=None,
@@ -288,8 +302,8 @@ class DecisionAnswer(BaseModel):
     arm: dict[str, Label] = Field(examples=[{"offer": "a", "channel": "mail"}])
     context: dict[str, Label] = Field(examples=[{"segment": "new"}])
     propensity: float | None = Field(examples=[0.4375], description="The probability with which the arm was drawn.")
-    by: str = Field(examples=["policy"], description="policy, floor, holdout or caller")
-    policy: str = Field(examples=["TensorThompsonSampling"])
+    by: By = Field(examples=["policy"], description="What drew the arm; caller is a rule of your own.")
+    policy: PolicyName
     time: float = Field(examples=[1790000000.0])
     would: dict[str, Label] | None = Field(default=None, description="Apprentices: what it would have played.")
 
@@ -304,7 +318,7 @@ class StatusAnswer(BaseModel):
     """A decision after it was told something."""
 
     id: str | None = Field(examples=["9f2c51ab03d7-0"])
-    status: str = Field(examples=["rewarded"], description="inactive, open, rewarded, timed out or cancelled")
+    status: Status = Field(examples=["rewarded"], description="inactive until it was shown, then open until it ends.")
     reward: float | None = Field(examples=[1.0])
     changed: bool = Field(description="Whether this request has changed anything; a repeated one has not.")
 
@@ -312,7 +326,7 @@ class StatusAnswer(BaseModel):
 class Refused(BaseModel):
     """Why one of many was refused."""
 
-    code: str
+    code: Code
     message: str
 
 
@@ -334,7 +348,7 @@ class KnownDecision(StatusAnswer):
     arm: dict[str, Label]
     context: dict[str, Label]
     propensity: float | None
-    by: str
+    by: By
     time: float
 
 
@@ -350,8 +364,8 @@ class Summary(BaseModel):
     name: str = Field(examples=["offers"])
     modes: dict[str, int] = Field(examples=[{"segment": 2, "offer": 3, "channel": 2}])
     context: list[str]
-    policy: str
-    reward: str
+    policy: PolicyName | None = Field(description="null if the bandit is quarantined.")
+    reward: RewardKind | None = Field(description="null if the bandit is quarantined.")
     apprentice: bool
     rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
     decisions: int

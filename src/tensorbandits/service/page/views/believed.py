@@ -14,6 +14,7 @@ from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
 from tensorbandits.model.curve import FEWEST
+from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import as_modelling
 from tensorbandits.service.page.views.parts import MOST, Floats, retired
 from tensorbandits.space import Space
@@ -71,7 +72,7 @@ def effects(bandit: Core, level: float) -> dict[str, Any]:
     """
     policy = as_modelling(bandit.policy)
     if policy is None:
-        return {"why": f"{type(bandit.policy).__name__} believes in no tensor that could be explained."}
+        return {"why": f"The policy {_name(bandit)} believes in no tensor that could be explained."}
     with bandit.known() as (space, _):
         found = beliefs.believed(space, policy, None, 1, level)
     shares = [(part, found.explanation.shares[part]) for part in found.parts()]
@@ -96,7 +97,7 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
     """
     policy = as_modelling(bandit.policy)
     if policy is None:
-        return {"why": f"{type(bandit.policy).__name__} knows no intervals of mean rewards."}
+        return {"why": f"The policy {_name(bandit)} knows no intervals of mean rewards."}
     with bandit.known() as (space, _):
         given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
         query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
@@ -192,3 +193,7 @@ def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
 def _first(space: Space, mode: int) -> Label:
     gone = retired(space, mode)
     return next((label for level, label in enumerate(space.levels[mode]) if level not in gone), space.levels[mode][0])
+
+
+def _name(bandit: Core) -> str:
+    return registry.find(type(bandit.policy)).name

@@ -10,6 +10,7 @@ import numpy as np
 from tensorbandits.bandit.apprentice import Estimated
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.intervals import Looks
+from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.service.page.views import past
 from tensorbandits.service.page.views.parts import retired
@@ -46,7 +47,7 @@ def space(bandit: Core) -> dict[str, Any]:
             for at, mode in enumerate(kept.modes)
         ],
         "rules": [_rule(rule) for rule in kept.rules],
-        "policy": type(bandit.policy).__name__,
+        "policy": registry.find(type(bandit.policy)).name,
         "kind": getattr(bandit.policy, "reward", None),
         "settings": {name: settings.get(name) for name in _SETTINGS},
         "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},

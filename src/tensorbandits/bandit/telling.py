@@ -1,0 +1,151 @@
+"""Telling a bandit: rewards of decisions, of arms, of logs and of other bandits, and what became of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensorbandits.bandit import commands, warm_start
+from tensorbandits.bandit.decision import Decision, number_of
+from tensorbandits.bandit.events import Imported
+from tensorbandits.bandit.rows import reward_rows
+from tensorbandits.bandit.running import Running
+from tensorbandits.data.log import Missing
+from tensorbandits.space.labels import Label
+
+
+class Telling(Running):
+    """Takes rewards by name; :class:`~tensorbandits.Bandit` has these methods."""
+
+    def tell(
+        self,
+        decision: str | Decision | None = None,
+        reward: Any = None,
+        *,
+        amend: bool = False,
+        add: bool = False,
+        arm: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label] | None = None,
+    ) -> None:
+        """Learn the reward of a decision, by its id; the same again changes nothing.
+
+        Another reward is refused, unless it is to ``amend`` the first or to ``add`` to it. Those who keep no ids tell
+        ``arm`` and ``context`` instead, each time for one more reward.
+        """
+        if (decision is None) == (arm is None):
+            raise TypeError("tell either the id of a decision and its reward, or arm=..., context=... and reward=...")
+        if decision is None:
+            if amend or add:
+                raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
+            for name, given in (("arm", arm), ("context", context)):
+                if given is not None and not isinstance(given, Mapping):
+                    raise TypeError(f"{name} is {given!r}; give labels by mode, such as {{'offer': 'a'}}")
+            self._do(commands.TellCell(self.space.cell(context, **(arm or {})), reward))
+            return
+        if amend and add:
+            raise ValueError("amend and add are both True; the reward takes the place of the first, or adds to it")
+        if context is not None:
+            raise TypeError("context is given beside the id of a decision, which has one already; leave it out")
+        self._do(commands.Tell(number_of(decision), reward, amend, add))
+
+    def tell_many(
+        self, rewards: Any, *, amend: bool = False, add: bool = False, id: str = "id", reward: str = "reward"
+    ) -> None:
+        """Learn many rewards, in their order, as telling one by one would; or, if one is refused, none of them.
+
+        ``rewards`` are pairs of a decision, or its id, and its reward; or a data frame of pandas, polars or pyarrow,
+        with these in columns that are called ``id`` and ``reward``. ``amend`` and ``add`` are those of :meth:`tell`, of
+        all rows. What has been told already changes nothing here either. An error names the first row that is refused,
+        and the others.
+
+        >>> from tensorbandits import Bandit, Space
+        >>> import pyarrow as pa
+        >>> bandit = Bandit(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), reward="bernoulli", seed=0)
+        >>> one, two = bandit.ask_many([{}, {}])
+        >>> bandit.tell_many([(one, 1), (two.id, 0)])
+        >>> bandit.tell_many(pa.table({"id": [one.id, two.id], "clicked": [1, 1]}), reward="clicked", amend=True)
+        >>> bandit.reward(two)
+        1.0
+        """
+        if amend and add:
+            raise ValueError("amend and add are both True; the reward takes the place of the first, or adds to it")
+        rows = reward_rows(rewards, id, reward)
+        self._do_many([commands.Tell(number_of(one), value, amend, add) for one, value in rows], "nothing was told")
+
+    def tell_log(
+        self,
+        frame: Any,
+        reward: str,
+        *,
+        trials: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Label] | None = None,
+        unknown: warm_start.Unknown = "error",
+        missing: Missing = "error",
+        weight: float = 1.0,
+    ) -> warm_start.WarmStart:
+        """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
+
+        Parameters
+        ----------
+        frame, reward, trials, missing : as for :func:`tensorbandits.data.from_log`.
+        columns : the columns of modes that are named otherwise there, by mode; times with a bin: ``"time:weekday"``.
+        fixed : the label that all rewards have, of modes of which there is no column.
+        unknown : what becomes of labels that the space does not know: ``"error"`` names them, ``"skip"`` leaves their
+            rewards out, and ``"add"`` adds them as levels.
+        weight : what each reward counts for, above 0 and at most 1.
+
+        >>> import pyarrow as pa
+        >>> from tensorbandits import Bandit, Space
+        >>> bandit = Bandit(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), "ucb")
+        >>> log = pa.table({"offer": ["a", "b", "c"], "clicks": [3, 1, 2], "shown": [90, 80, 70]})
+        >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
+        WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
+        """
+        past = warm_start.past_of_log(self.space, self.policy, frame, reward, trials, columns, fixed, missing)
+        return self._start(commands.Import(past, fixed, unknown, weight))
+
+    def tell_bandit(
+        self,
+        other: Telling,
+        *,
+        fixed: Mapping[str, Label] | None = None,
+        unknown: warm_start.Unknown = "error",
+        weight: float = 1.0,
+    ) -> warm_start.WarmStart:
+        """Learn all rewards that another bandit was told; modes and levels are matched by label, so they may differ.
+
+        The arguments are those of :meth:`tell_log`. Decisions that wait there stay there.
+        """
+        if not isinstance(other, Telling) or other is self:
+            raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
+        other._do(None)
+        with other._core.learner.still():
+            ledger, levels = other.policy.copy_ledger(), other.space.levels
+        past = warm_start.Past(dict(zip(other.space.modes, levels, strict=True)), ledger)
+        return self._start(commands.Import(past, fixed, unknown, weight))
+
+    def _start(self, command: commands.Import) -> warm_start.WarmStart:
+        [event] = self._do(command)
+        assert isinstance(event, Imported)
+        assert event.start is not None
+        return event.start
+
+    def status(self, decision: str | Decision) -> str:
+        """Return the state of a decision: inactive, open, rewarded, timed out or cancelled."""
+        self._do(None)
+        return self._core.state.book[number_of(decision)].state
+
+    def reward(self, decision: str | Decision) -> float | None:
+        """Return the reward of a decision as it is now, the default after its window, or ``None`` if it has none."""
+        self._do(None)
+        return self._core.state.book[number_of(decision)].reward
+
+    @property
+    def waiting(self) -> int:
+        """How many decisions wait for a reward or for being shown."""
+        return self._core.waiting
+
+    def expire(self) -> None:
+        """Tell the default of decisions whose window has ended; every other call does so too."""
+        self._do(None)
