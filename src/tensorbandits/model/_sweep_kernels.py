@@ -150,32 +150,37 @@ def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: fl
 
 
 @kernel
-def leave_out(prefix: Ints, dims: Ints, rows: Floats, mode: int, y: Floats, column: Ints) -> None:
-    """Set ``y`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
+def leave_out(prefixes: Ints, dims: Ints, rows: Floats, mode: int, g: int, x: Floats, line: int, column: Ints) -> None:
+    """Set ``x[line]`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
 
     That is the outer product of the rows of all modes but the last two; without such a mode (-1), of them all.
     """
-    y[0], column[0] = 1.0, 0
+    x[line, 0], column[0] = 1.0, 0
     size, start = 1, 0
-    for j in range(len(prefix)):
+    for j in range(prefixes.shape[1]):
         p, r = dims[0, j], dims[1, j]
-        u = start + prefix[j] * r
+        u = start + prefixes[g, j] * r
         for q in range(size - 1, -1, -1):
-            x, before = y[q], column[q]
+            y, before = x[line, q], column[q]
             for a in range(r - 1, -1, -1):
-                y[q * r + a] = x if j == mode else x * rows[u + a]
+                x[line, q * r + a] = y if j == mode else y * rows[u + a]
                 column[q * r + a] = a if j == mode else before
         size *= r
         start += p * r
 
 
 @kernel
-def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Floats) -> None:
-    """Add the equations ``E``, ``h`` of a group's ``x`` to those of the row that ``y`` and ``column`` leave out."""
-    for i in range(len(y)):
-        b[column[i]] += y[i] * h[i]
-        for j in range(len(y)):
-            A[column[i], column[j]] += y[i] * y[j] * (E[i, j] if j <= i else E[j, i])
+def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h: Floats, A: Floats, b: Floats) -> None:
+    """Add the equations ``E``, ``h`` of the ``x`` of all groups to those of the rows of a mode, ``A`` and ``b``."""
+    P = h.shape[1]
+    y, column = np.empty((1, P)), np.empty(P, dtype=np.int64)
+    for g in range(len(h)):
+        leave_out(prefixes, dims, rows, mode, g, y, 0, column)
+        level = prefixes[g, mode]
+        for i in range(P):
+            b[level, column[i]] += y[0, i] * h[g, i]
+            for j in range(P):
+                A[level, column[i], column[j]] += y[0, i] * y[0, j] * (E[g, i, j] if j <= i else E[g, j, i])
 
 
 # Fibres: the last two modes. ``static`` carries the ranks P, r, s as the lengths of tuples, so that the compiler knows
@@ -282,15 +287,11 @@ def redraw_prefixes(
     E, h = np.zeros((groups, P, P)), np.zeros((groups, P))
     if modes:
         add_fibres(tree, sums, W, offset, M, True, (static[0], static[2]), E, h)
-    y, column = np.empty(P), np.empty(P, dtype=np.int64)
     start, first = 0, 0
     for mode in range(modes):
         p, q = dims[0, mode], dims[1, mode]
         A, b = np.zeros((p, q, q)), np.zeros((p, q))
-        for g in range(groups):
-            leave_out(tree.prefixes[g], dims, rows, mode, y, column)
-            i = tree.prefixes[g, mode]
-            add_group(E[g], h[g], y, column, A[i], b[i])
+        add_groups(tree.prefixes, dims, rows, mode, E, h, A, b)
         draw_rows(A, b, tau, dims[2, mode], prior.precision[first : first + q], prior.rows, noise, start, rows)
         start += p * q
         first += q
@@ -518,7 +519,7 @@ def sweeps(
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
         redraw_prefixes(tree, sums, dims, static, rows, S, V, W, offset, tau, prior, noise[t])
         for g in range(len(X)):
-            leave_out(tree.prefixes[g], dims, rows, -1, X[g], column)
+            leave_out(tree.prefixes, dims, rows, -1, g, X, g, column)
         multiply(X, S, static, M)
         if d > 1:
             E, h = set_up_second(tree, sums, static, M, V, W, offset)
