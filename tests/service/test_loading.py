@@ -10,6 +10,7 @@ import pytest
 
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit.commands import Ask
+from tensorbandits.bandit.events import Created
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import CannotApplyError
@@ -32,6 +33,7 @@ def written(store, history, name="offers"):
     news = [New("Created", 0.0, {"settings": history.settings})]
     row = store.create(name, news)
     head = store.head(row.id)
+    history.core.state.changelog.note(Created(0.0, history.settings))
     while True:
         events, _ = history.go_on(check=False)
         rows = store.append(row.id, head, [New(kind, time, body, decision) for kind, time, decision, body in events])

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sqlite3
+from pathlib import Path
 
 import httpx
 import pytest
@@ -175,7 +176,7 @@ def test_views_say_what_they_show(served, visit):
         "effects": ["What matters", "offer × channel", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["moved", "Structure"],
+        "drift": ["Too few to tell whether anything has moved", "Main effects"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],
@@ -278,6 +279,29 @@ def test_trouble_is_said_and_goes_away(served, visit):
     page.tab.wait_for_selector("#trouble", state="hidden")
     page.open("nothing")
     page.tab.wait_for_selector("#trouble:has-text('nothing')")
+
+
+def test_the_history_says_who_changed_what_and_what_became_of_a_decision(served, visit):
+    bandit = served.create(reward="bernoulli", holdout=0.1)
+    bandit.tell(bandit.ask(id="order-1")["id"], 1)
+    page = visit(served.url, "phone dark")
+    page.open(f"{bandit.name}/events")
+    page.says("made, of 2 segment x 3 offer x 2 channel", "summary")
+    bandit.patch(holdout=0.25)
+    bandit.post("/levels", {"mode": "offer", "label": "summer"})
+    page.says("offer: summer", "#panel section:first-child td")  # it is seen without a reload
+    page.tab.locator("#panel select").first.select_option("Changed,Created")
+    changes = page.tab.locator("#panel section").first
+    until(lambda: changes.locator("td", has_text="offer: summer").count() == 0)
+    row = changes.locator("tr", has_text="0.25")
+    assert row.locator("td").all_inner_texts()[1:] == ["everybody", "settings changed", "holdout", "0.1", "0.25"]
+    page.tab.get_by_label("decision id").fill("order-1")
+    page.tab.get_by_role("button", name="Look it up").click()
+    page.says("now rewarded, reward 1.")
+    with page.tab.expect_download() as saved:
+        page.tab.get_by_role("button", name="Save as CSV").click()
+    assert "Changed,everybody,holdout,0.1,0.25" in Path(saved.value.path()).read_text()
+    assert page.wrong == []
 
 
 def test_everything_can_be_reached_by_keyboard(served, visit):

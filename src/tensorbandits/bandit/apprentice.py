@@ -39,6 +39,8 @@ _COUNT, _C, _CC, _R, _RR, _CR, _W, _WW, _EVENTS = range(9)
 # correction, q times the reward, correction, reward.
 _N, _Q, _QQ, _QC, _QR, _QN_C, _QN_R = range(7)
 
+Judgement = Literal["better", "worse", "open", "unsupported", "too few"]
+
 
 class Shadow(NamedTuple):
     """What an apprentice said of a decision before it was known what it earned."""
@@ -80,7 +82,7 @@ class Judged:
     rule: Estimated
     bandit: Estimated
     difference: Estimated
-    verdict: Literal["better", "worse", "open", "unsupported", "too few"]
+    verdict: Judgement
     bounded: bool
     intervals: Looks
 

@@ -128,15 +128,24 @@ class Bandit(Asking, Telling, Looking, Copies):
 
     # Settings, and levels that come and go.
 
-    def change(self, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice or rollout from now on.
+    def change(self, *, actor: str | None = None, **settings: Any) -> None:
+        """Change holdout, baseline, floors, ceilings, window, default, apprentice, rollout, half_life from now on.
 
         They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
-        that they began with.
+        that they began with. ``actor`` is who does it, for :meth:`changes`.
         """
-        self._do(commands.ChangeSettings({name: written_setting(name, value) for name, value in settings.items()}))
+        given = {name: written_setting(name, value) for name, value in settings.items()}
+        self._do(commands.ChangeSettings(given), actor)
 
-    def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
+    def add_level(
+        self,
+        mode: str,
+        label: Label,
+        *,
+        like: Label | None = None,
+        rewards: float | None = None,
+        actor: str | None = None,
+    ) -> None:
         """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
 
         Or it starts ``like`` another level: as if so many of that one's ``rewards`` had been its own, spread over cells
@@ -144,15 +153,15 @@ class Bandit(Asking, Telling, Looking, Copies):
         outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
         clicks at rate r, as 3 / r.
         """
-        self._do(commands.AddLevel(mode, label, like, rewards))
+        self._do(commands.AddLevel(mode, label, like, rewards), actor)
 
-    def retire_level(self, mode: str, label: Label) -> None:
+    def retire_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        self._do(commands.RetireLevel(mode, label))
+        self._do(commands.RetireLevel(mode, label), actor)
 
-    def restore_level(self, mode: str, label: Label) -> None:
+    def restore_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        self._do(commands.RestoreLevel(mode, label))
+        self._do(commands.RestoreLevel(mode, label), actor)
 
     def __repr__(self) -> str:
         return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"

@@ -59,7 +59,7 @@ def new_state(
     adds = check_flag(adds, "adds")
     book = Book(window=length, default=told, adds=adds, capacity=capacity, remember=remember)
     fading = Fading.of(made, Span.of(half_life, "half_life", whole=False), time)
-    known = described(space, shares, length, told) if settings is None else settings
+    known = described(space, shares, length, told, fading.half_life) if settings is None else settings
     return State(space, made, book=book, shares=shares, fading=fading, settings=known)
 
 

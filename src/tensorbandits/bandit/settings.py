@@ -16,7 +16,10 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 
 Settings = dict[str, Any]
 
-CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout")
+CHANGEABLE = (
+    *("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout"),
+    "half_life",
+)
 _SERVED = ("new_actions",)  # how many levels requests of the rank and reward interface may bring a mode to
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
 _POLICY = ("reward", "rank", "structure")
@@ -29,6 +32,7 @@ class SettingsAfter(NamedTuple):
     shares: Shares
     window: Span | None
     default: float | None
+    half_life: Span | None
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
@@ -97,10 +101,15 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
     if default is not None and window is None:
         raise ValueError(f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'")
-    return SettingsAfter(merged, shares, window, None if default is None else policy.check_reward(default))
+    half_life = Span.of(merged.get("half_life"), "half_life", whole=False)
+    if half_life is not None and "half_life" in given and (why := policy.keeps()) is not None:
+        raise ValueError(f"half_life is given, but {why}")
+    return SettingsAfter(merged, shares, window, None if default is None else policy.check_reward(default), half_life)
 
 
-def described(space: Space, shares: Shares, window: Span | None, default: float | None) -> Settings:
+def described(
+    space: Space, shares: Shares, window: Span | None, default: float | None, half_life: Span | None
+) -> Settings:
     """Return what may be changed of a bandit that was made in process, as JSON would have it."""
 
     def parts(some: Sequence[Share]) -> list[dict[str, Any]]:
@@ -116,6 +125,7 @@ def described(space: Space, shares: Shares, window: Span | None, default: float 
         "ceilings": parts(shares.ceilings),
         "baseline": parts(shares.baseline),
         "window": None if window is None else int(window.length) if window.rounds else f"{window.length:f} s",
+        "half_life": None if half_life is None else half_life.length if half_life.rounds else f"{half_life.length:f} s",
         "default": default,
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,

@@ -20,8 +20,10 @@ import numpy as np
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
+from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
 from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
     DECISIONS,
@@ -90,6 +92,7 @@ class State:
         self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
         self.changes = 0  # of settings
+        self.actors, self.changelog = Actors(), ChangeLog()
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -186,7 +189,7 @@ class State:
 
     def _plan_settings(self, command: c.ChangeSettings, time: float) -> list[e.BanditEvent]:
         changed(self.space, self.policy, self.settings, command.given)
-        return [e.Changed(time, dict(command.given))]
+        return [e.Changed(time, dict(command.given), {name: self.settings.get(name) for name in command.given})]
 
     def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
         ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
@@ -204,6 +207,8 @@ class State:
     def apply(self, event: e.BanditEvent) -> list[Lesson]:
         """Change the state by an event, and return what the policy has to learn."""
         lessons = _APPLIES[type(event)](self, event)
+        if event.change and not isinstance(event, e.Created):  # which whoever made this state notes
+            self.changelog.note(event)
         self.moment = event.time
         self.book.tidy()
         return lessons
@@ -335,12 +340,15 @@ class State:
         return []
 
     def _changed(self, event: e.Changed) -> list[Lesson]:
+        lessons = self.fade(event.time)  # by the half-life of before
         new = changed(self.space, self.policy, self.settings, event.settings)
-        self.settings, self.shares, self.book.window, self.book.default = new
+        self.settings, self.shares, self.book.window, self.book.default, half_life = new
+        if "half_life" in event.settings:
+            self.fading.change(half_life, self.told, event.time)
         if not self._ends_all:
             self.apprentice.count_all()
         self.changes += 1
-        return []
+        return lessons
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
@@ -480,6 +488,7 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
+        log |= {"actors": self.actors.state(), "changelog": self.changelog.state()}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -497,6 +506,11 @@ class State:
             self.seq, self.moment, self.decisions = state["seq"], state["moment"], state["decisions"]
             self.settings, self.changes = dict(state["settings"]), state.get("changes", 0)
             self.chain = state.get("chain")
+        if "changelog" in state:  # which was not there at first
+            self.actors = Actors.from_state(state["actors"])
+            self.changelog = ChangeLog.from_state(state["changelog"])
+        else:
+            self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
             self.apprentice = Apprentice.restored(state["apprentice"], self._cell_of)
         self.rewards = float(state.get("rewards", self.policy.ledger.received))
@@ -556,7 +570,10 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
     ).restore(state["book"], space.shape)
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
     shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
-    known = described(space, shares, book.window, book.default)  # unless the state has settings of its own
+    fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
+    known = described(
+        space, shares, book.window, book.default, Span.written(fading)
+    )  # unless it has settings of its own
     made = State(space, policy, book=book, shares=shares, fading=Fading(None, time), settings=known)
     made._restore_counts(state)
     return made

@@ -74,6 +74,7 @@ class RemoteBandit:
     uplift = blocking(AsyncRemoteBandit.uplift)
     history = blocking(AsyncRemoteBandit.history)
     events = blocking(AsyncRemoteBandit.events)
+    changes = blocking(AsyncRemoteBandit.changes)
     export = blocking(AsyncRemoteBandit.export)
     add_level = blocking(AsyncRemoteBandit.add_level)
     retire_level = blocking(AsyncRemoteBandit.retire_level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,8 @@ from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
 from tensorbandits.space.labels import Label, read
+
+_PAGE = 1_000  # changes that are asked for at once
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,6 +114,27 @@ class AsyncRemoteBandit(Decisions):
         query = {"after": after, "limit": limit, "newest": "true" if newest else None}
         said = await self._exchange.call(wire.get(self._path("events"), **query))
         return list(said["events"])
+
+    async def changes(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        actor: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return what was changed, apart from decisions and rewards, newest first: who, when, what, before and after.
+
+        It is that of :meth:`tensorbandits.Bandit.changes`; actors are the names of keys.
+        """
+        query: dict[str, Any] = {"kind": list(kinds) or None, "actor": actor, "since": since, "until": until}
+        found: list[dict[str, Any]] = []
+        before: int | None = None
+        while True:
+            said = await self._exchange.call(wire.get(self._path("changes"), **query, before=before, limit=_PAGE))
+            found += said["changes"]
+            if (before := said["next"]) is None:
+                return found
 
     async def export(
         self, path: str | PathLike[str] | None = None, *, what: str = "decisions", after: int | None = None

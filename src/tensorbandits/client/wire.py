@@ -56,7 +56,7 @@ def place(*parts: str) -> str:
 
 def _with(path: str, query: Mapping[str, Any]) -> str:
     given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 def upload(path: str, body: bytes, **query: Any) -> HttpRequest:

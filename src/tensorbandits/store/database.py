@@ -263,6 +263,12 @@ class Store:
                 found.setdefault(str(event.decision), []).append(event)
         return found
 
+    def of_kinds(self, bandit: int, kinds: Iterable[str], until: int) -> list[Event]:
+        """Return the events of some kinds up to a number, in order; it reads the whole log, and may take seconds."""
+        with self._backend.reading() as session:
+            listed, given = self._backend.listed, self._backend.listing(list(kinds))
+            return events_of(bandit, session.rows(listed.of_kinds, bandit=bandit, kinds=given, until=until))
+
     def tail(self, bandit: int, count: int) -> list[Event]:
         """Return the last events, newest first."""
         with self._backend.reading() as session:

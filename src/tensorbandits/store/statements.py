@@ -152,4 +152,6 @@ class Listed:
     def __init__(self, among: Among, bandit: ColumnElement[int]) -> None:
         mine = bandit == bindparam("bandit")
         self.keyed = select(*log_columns).where(mine, among(events.c.key, "keys"))
+        until = events.c.seq <= bindparam("until")
+        self.of_kinds = select(*log_columns).where(mine, until, among(events.c.kind, "kinds")).order_by(events.c.seq)
         self.of_decisions = select(*log_columns).where(mine, among(events.c.decision, "ids")).order_by(events.c.seq)

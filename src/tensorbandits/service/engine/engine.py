@@ -17,9 +17,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.commands import Ask, chosen
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
+from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import StoreClock, new_core
@@ -123,7 +125,8 @@ class Engine:
         now = self.clock.now()
         new_core(settings, now)  # which says what is wrong before anything is written
         try:
-            row = self.store.create(name, [New("Created", now, {"settings": settings}, None, key)])
+            body = {"settings": settings, MARK: Actors().writer()(ACTOR.get())}
+            row = self.store.create(name, [New("Created", now, body, None, key)])
         except NameTakenError:
             known = self._made_by(name, settings, key)
             if known is None:
@@ -157,7 +160,7 @@ class Engine:
 
     def delete(self, host: Host, key: str | None) -> None:
         """Let a bandit be no more; its events stay."""
-        event = New("Deleted", self.clock.now(), {}, None, key)
+        event = New("Deleted", self.clock.now(), {MARK: ACTOR.get()}, None, key)
         with host.turn:
             while True:
                 try:

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
@@ -186,6 +187,28 @@ class Host:
         space = self.core.space
         arm = {mode: written(label) for mode, label in space.labels(cell).items()}
         return arm, {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
+
+    def actor(self, event: Event) -> str | None:
+        """Return who did what an event says, if that was written down."""
+        actors = Actors() if self.quarantined is not None or self._core is None else self._core.state.actors
+        return actors.read(e.mark_of(event.kind, event.body))
+
+    def shown(self, event: Event) -> dict[str, Any]:
+        """Return an event as plain data, with the name of its actor in the place of the mark."""
+        body = {name: value for name, value in event.body.items() if name != MARK}
+        parts = {part: getattr(event, part) for part in ("seq", "time", "kind", "decision")}
+        return {**parts, "actor": self.actor(event), "body": body}
+
+    def story(self, events: Sequence[Event]) -> list[dict[str, Any]]:
+        """Return what happened to a decision, and by whom, from its events."""
+        return [
+            {
+                **{part: getattr(event, part) for part in ("seq", "time", "kind")},
+                "actor": self.actor(event),
+                "reward": event.body.get("reward"),
+            }
+            for event in events
+        ]
 
     def status(self, number: str) -> dict[str, Any]:
         """Return what has become of a decision, as plain data."""

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK
 from tensorbandits.bandit.state import State
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
@@ -250,7 +251,8 @@ class Writer:
     def _append(self, host: Host, batch: list[Order]) -> bool:
         """Append what was planned, and apply it; say whether there was anything: then the state was current."""
         orders = [order for order in batch if order.planned and not order.events]
-        news = [order.news() for order in orders]
+        mark = host.core.state.actors.writer()
+        news = [order.news(mark) for order in orders]
         if not orders:
             return False
         try:
@@ -264,7 +266,7 @@ class Writer:
             for order in orders:
                 order.raised, order.planned = error, []
             return True
-        self._apply(host, [event for order in orders for event in order.planned], rows)
+        self._apply(host, [event.signed(order.actor) for order in orders for event in order.planned], rows)
         at = 0
         for order, part in zip(orders, news, strict=True):
             order.events = rows[at : at + len(part)]
@@ -275,6 +277,8 @@ class Writer:
         core = host.core
         try:
             with core.lock:
+                for row in rows:
+                    core.state.actors.learn(row.body.get(MARK))
                 core.apply(events)
                 core.state.seq, core.state.chain = rows[-1].seq, rows[-1].chain
         except Exception as error:

@@ -68,6 +68,8 @@ ACCESS: dict[str, Access] = {
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
+    "list_changes": Access("GET", f"{_ONE}/changes", _READ),
+    "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),
     "fold": Access("POST", f"{_ONE}/fold", _ADMIN),

@@ -49,6 +49,15 @@ _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
 _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 12.0, "rewards": 12.0, "total": 5.0}
 
+_ACTOR = "the shop's web servers"
+_STORY = [
+    {"seq": 2, "time": _TIME, "kind": "Decided", "actor": _ACTOR, "reward": None},
+    {"seq": 3, "time": _TIME, "kind": "Rewarded", "actor": _ACTOR, "reward": 1.0},
+]
+_CHANGE = {
+    **{"number": 4, "time": _TIME, "kind": "Changed", "actor": "Ann", "words": "holdout: from 0.1 to 0.2"},
+    "items": [{"what": "holdout", "before": 0.1, "after": 0.2}],
+}
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
@@ -105,7 +114,7 @@ ANSWERS: dict[str, Any] = {
     },
     "activate": {**_REWARDED, "status": "open", "reward": None},
     "cancel": {**_REWARDED, "status": "cancelled", "reward": None},
-    "get_decision": {**_REWARDED, "changed": False, "arm": _ARM, "context": _NEW, **_MADE},
+    "get_decision": {**_REWARDED, "changed": False, "arm": _ARM, "context": _NEW, **_MADE, "story": _STORY},
     "best": {"arm": _ARM},
     "explain": {
         "words": "Beliefs from 1,170 rewards, with bounds for 90 % ..",
@@ -122,11 +131,15 @@ ANSWERS: dict[str, Any] = {
     },
     "history": {"history": [{**_BLOCK, "mean": 0.4167, "error": 0.1486}]},
     "list_events": {
-        "events": [{"seq": 3, "time": _TIME, "kind": "Rewarded", "decision": _ID, "body": {"reward": 1.0}}]
+        "events": [
+            {"seq": 3, "time": _TIME, "kind": "Rewarded", "decision": _ID, "actor": _ACTOR, "body": {"reward": 1.0}}
+        ]
     },
+    "list_changes": {"changes": [_CHANGE], "total": 1, "next": None, "actors": ["Ann"], "since": 0, "lost": 0},
+    "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
     "fold": {"folded": 2, "base": 2},
-    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},

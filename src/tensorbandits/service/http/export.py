@@ -81,13 +81,10 @@ def events(store: Store, host: Host, after: int = 0, until: int | None = None) -
     import pyarrow as pa
 
     kinds = [("seq", pa.int64()), ("time", pa.float64()), ("kind", pa.string())]
-    schema = pa.schema([*kinds, ("decision", pa.string()), ("body", pa.string())])
+    schema = pa.schema([*kinds, ("decision", pa.string()), ("actor", pa.string()), ("body", pa.string())])
 
     def rows(page: Sequence[Event]) -> list[dict[str, Any]]:
-        return [
-            {"seq": one.seq, "time": one.time, "kind": one.kind, "decision": one.decision, "body": json.dumps(one.body)}
-            for one in page
-        ]
+        return [row | {"body": json.dumps(row["body"])} for row in map(host.shown, page)]
 
     found = store.events(host.id, after=after, until=until, verify=False)
     yield from _parquet(schema, (rows(page) for page in pages(found, PAGE)))

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorbandits.service import logs
+from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
 from tensorbandits.service.http.errors import Problem
@@ -115,6 +116,8 @@ class Guard:
             if visit.refusal.code == "internal":
                 raise
         grant = visit.grant
+        if grant is not None:
+            ACTOR.set(grant.name)
         wait = self._buckets.take(grant.id if grant is not None and grant.id else network_of(address))
         if wait > 0:
             rate = self._settings.rate

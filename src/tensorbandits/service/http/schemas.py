@@ -140,6 +140,9 @@ class Changes(Body):
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
     )
+    half_life: Duration | StrictFloat | None = Field(
+        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -175,9 +178,6 @@ class CreateBandit(Changes):
         description="How many recent draws a decision is drawn from; probabilities are multiples of 1 / ring.",
     )
     adds: StrictBool | None = Field(default=None, description="Whether rewards of one decision may add up.")
-    half_life: Duration | StrictFloat | None = Field(
-        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
-    )
     capacity: StrictInt | None = Field(
         default=None, ge=1, le=100_000_000, description="Decisions that may wait at once; beyond, the oldest is closed."
     )
@@ -342,6 +342,16 @@ class ResultsAnswer(BaseModel):
     results: list[StatusAnswer | RefusedAnswer]
 
 
+class StoryEvent(BaseModel):
+    """Something that happened to a decision."""
+
+    seq: int
+    time: float
+    kind: Literal["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Unchanged"]
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    reward: float | None = Field(description="The reward that it gave, if any.")
+
+
 class KnownDecision(StatusAnswer):
     """A decision, and what became of it."""
 
@@ -350,6 +360,7 @@ class KnownDecision(StatusAnswer):
     propensity: float | None
     by: By
     time: float
+    story: list[StoryEvent]
 
 
 class ArmAnswer(BaseModel):
@@ -404,6 +415,7 @@ class EventAnswer(BaseModel):
     time: float
     kind: str
     decision: str | None
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     body: dict[str, Any]
 
 
@@ -413,10 +425,95 @@ class EventsAnswer(BaseModel):
     events: list[EventAnswer]
 
 
+ChangeKind = Literal[
+    "Created", "Changed", "LevelAdded", "LevelRetired", "LevelRestored", "RuleChanged", "Imported", "Skipped"
+]
+
+
+class ChangedPart(BaseModel):
+    """One thing that was changed: a setting, a level or a rule, before and after."""
+
+    what: str = Field(examples=["holdout"])
+    before: Any
+    after: Any
+
+
+class ChangeAnswer(BaseModel):
+    """A change of a bandit, apart from decisions and rewards."""
+
+    number: int = Field(description="Counts the changes of the bandit, from 1.")
+    time: float = Field(description="Seconds since 1970.")
+    kind: ChangeKind
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
+    items: list[ChangedPart]
+
+
+class ChangesAnswer(BaseModel):
+    """Changes, the newest first."""
+
+    changes: list[ChangeAnswer]
+    total: int = Field(description="How many fit the filters, on all pages.")
+    next: int | None = Field(description="Give this as `before` for the next page; null on the last.")
+    actors: list[str] = Field(description="All who ever changed this bandit.")
+    since: int = Field(description="Changes up to this event are not known: an early release folded them away.")
+    lost: int = Field(description="Old changes that are kept no more, as there were so many.")
+
+
+class HistoryRow(BaseModel):
+    """The decisions of one side in a block, of one level if a mode was given, and what they earned until now."""
+
+    block: int
+    first: int = Field(description="The number of the block's first decision.")
+    start: float
+    by: Literal["policy", "holdout", "caller"]
+    level: Label | None = Field(default=None, description="Where a mode was given.")
+    decisions: float
+    share: float | None = Field(default=None, description="Of the block's decisions; where a mode was given.")
+    rewards: float
+    total: float
+    mean: float | None
+    error: float | None = Field(default=None, description="The mean's standard error; where no mode was given.")
+
+
 class HistoryAnswer(BaseModel):
     """One row per block and side, and per level if a mode was given."""
 
-    history: list[dict[str, Any]]
+    history: list[HistoryRow]
+
+
+class EffectRow(BaseModel):
+    """What is believed of a level: its effect on the scale that is named, and its mean reward with usual partners."""
+
+    mode: str
+    level: Label
+    effect: float | None
+    low: float | None
+    high: float | None
+    reward: float | None
+    reward_low: float | None = None
+    reward_high: float | None = None
+    own: float | None = Field(default=None, description="The share of that which comes from its own rewards.")
+    borrowed: float | None = Field(default=None, description="The share that comes from other levels.")
+    rewards: float
+
+
+class InteractionRow(BaseModel):
+    """A share of what differs that is due to modes, alone or acting together."""
+
+    part: str
+    modes: int | None = Field(default=None, description="How many take part; 0 for all that more than two do.")
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class AlikeRow(BaseModel):
+    """A level that is interchangeable with the others of its group, as far as is known."""
+
+    mode: str
+    group: int
+    level: Label
 
 
 class BeliefsAnswer(BaseModel):
@@ -424,10 +521,12 @@ class BeliefsAnswer(BaseModel):
 
     words: str
     scale: str
-    effects: list[dict[str, Any]]
-    interactions: list[dict[str, Any]]
-    alike: list[dict[str, Any]]
-    arms: list[dict[str, Any]]
+    effects: list[EffectRow]
+    interactions: list[InteractionRow]
+    alike: list[AlikeRow]
+    arms: list[dict[Text, Label | None]] = Field(
+        description="The best arms: their labels by mode, `place`, `estimate`, `low`, `high` and `rewards`."
+    )
 
 
 class MovedAnswer(BaseModel):

@@ -17,6 +17,7 @@ _PHRASES = (
     (re.compile(r"amend it with tell\(id, reward, amend=True\)"), 'tell its reward again with "amend": true'),
     (re.compile(r"tell\(arm=\.\.\., context=\.\.\., reward=\.\.\.\)"), "tell with arm, context and reward"),
     (re.compile(r", of this bandit: decision\.id"), ", of this bandit"),
+    (re.compile(r"explain\((\w+)=\.\.\.\)"), r'"context": {"\1": ..}'),
     (re.compile(r"timedelta\(minutes=10\) or '10 min'"), '"10 min"'),
     (
         re.compile(r"go by trials=, of a policy's tell or of a bandit's tell_log"),

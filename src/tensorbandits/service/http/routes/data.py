@@ -100,11 +100,7 @@ async def list_events(
         return list(service.store.events(host.id, max(after, service.store.base(host.id)), limit=limit, verify=False))
 
     events = await run_in_threadpool(read)
-    return reply({"events": [_shown(event) for event in events]})
-
-
-def _shown(event: Event) -> dict[str, Any]:
-    return {part: getattr(event, part) for part in ("seq", "time", "kind", "decision", "body")}
+    return reply({"events": [host.shown(event) for event in events]})
 
 
 @router.route_of("export", response_class=Response, more=_PARQUET)

@@ -45,8 +45,20 @@ async function send(method, path, body, signal) {
   throw new Refused(answer.status, told.code ?? "error", told.message ?? `The server answered with status ${answer.status}.`, told.request ?? answer.headers.get("X-Request-Id"), Number(answer.headers.get("Retry-After")) || null);
 }
 
+/** Fetch a file with the key, and let the browser save it. */
+export async function download(path, name) {
+  const answer = await fetch(path, { headers: key === null ? {} : { Authorization: `Bearer ${key}` }, cache: "no-store", credentials: "omit" }).catch(() => null);
+  if (!answer?.ok) throw new Refused(answer?.status ?? 0, "error", answer ? `The server answered with status ${answer.status}.` : "The server cannot be reached.", null, null);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 export const get = (path, signal) => send("GET", path, undefined, signal);
 export const patch = (path, body) => send("PATCH", path, body);
+export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
 export const ready = (signal) => get("/readyz", signal);

@@ -25,7 +25,7 @@ const TABS = {
   decisions: ["Open decisions", decisions],
   drift: ["Drift", drift],
   apprentice: ["Apprentice", apprentice],
-  events: ["Events", events],
+  events: ["History", events],
   health: ["Health", health],
 };
 

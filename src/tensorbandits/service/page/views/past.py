@@ -138,7 +138,7 @@ def _over_time(
     parts[..., [DECISIONS, REWARDS, TOTAL, SQUARES]] = kept[some]
     parts[..., EVENTS] = events * parts[..., REWARDS]
     starts = _starts(parts[:, other, REWARDS])
-    ends = np.append(starts[1:], len(some))
+    ends = np.append(starts[1:], len(some))[: len(starts)]  # none, while nothing is settled
 
     def gap(first: int, end: int) -> list[float]:
         here = slice(first, end)
