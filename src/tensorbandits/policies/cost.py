@@ -19,12 +19,7 @@ from tensorbandits.model.chains import columns_of, draws_together
 from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import ENOUGH
 from tensorbandits.model.rewards import Reward
-from tensorbandits.policies.schedule import (
-    ladder_steps_per_reward,
-    settled_from,
-    sweeps_at_once,
-    sweeps_per_reward,
-)
+from tensorbandits.policies.schedule import ladder_steps_per_reward, settled_from, sweeps_per_reward
 from tensorbandits.policies.structures import Candidate, candidates, guardian
 from tensorbandits.policies.tuning import USUAL
 from tensorbandits.tensor.best import search_microseconds
@@ -38,6 +33,8 @@ _NEEDED = 0.5  # rewards that say as much as a normal one of noise 1, for each n
 _PER_CONTEXT = 8.0  # .. and cells for each context: while there are fewer, most decisions are for new cells
 _PLAYED = 2.0  # rate of cells that are played, over that of all
 _LEAST = 1e-4  # information, of clicks that hardly come
+_ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
+_PER_REWARD = 2
 _STEPS = 300  # of the sums over rewards
 
 
@@ -121,8 +118,7 @@ def _sweeping(work: Workload, rounds: float) -> Terms:
     pairs = [_layout(one, work.shape) for one in found]
     together = all(layout is not None and all(layout.complete) for layout in pairs)
     middles, rewards = _steps(rounds)
-    augmented = work.reward != "gaussian"
-    schedule = settled_from(numbers, together=together, augmented=augmented), work.worth
+    schedule = settled_from(numbers, together=together, augmented=work.reward != "gaussian"), work.worth
     sweeps = rewards * sweeps_per_reward(middles, *schedule)
     cells = work.cells(middles, numbers[0])
     kept = (1.0 + (len(found) - 1) * USUAL.least_sweeps) / len(found)  # one decides, the others lag behind
@@ -132,7 +128,7 @@ def _sweeping(work: Workload, rounds: float) -> Terms:
     for one, count, layout in (*zip(found, numbers, pairs, strict=True), (guard, None, _layout(guard, work.shape))):
         share = (1.0 if together else USUAL.guard_sweeps) * guarded if count is None else 1.0 if together else kept
         rows = sum(p * r for p, r in zip(work.shape, one.rank, strict=True)) if layout is None else layout.coded
-        often = sweeps_at_once(rows, together=together, augmented=augmented) * share * sweeps
+        often = (1 if together or rows > _ONE_SWEEP else _PER_REWARD) * share * sweeps
         if count is not None and not together:
             often = often + rewards * ladder_steps_per_reward(middles, count, *schedule) / len(found)
         each = _row_by_row(one, work.shape, cells) if layout is None else _together(layout, cells)

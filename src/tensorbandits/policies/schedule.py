@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.tucker import Floats
 
-_TWICE = 500  # entries in all factors, with more of which one sweep is enough of clicks and counts too
-
 
 def settled_from(numbers: Sequence[int], *, together: bool, augmented: bool, tuning: Tuning = USUAL) -> float:
     """Return the rewards after which chains sweep for each share of them, given the numbers of each structure.
@@ -28,18 +26,6 @@ def settled_from(numbers: Sequence[int], *, together: bool, augmented: bool, tun
         return tuning.settled_together
     least = tuning.settled_of_clicks if augmented else tuning.settled
     return max(least, tuning.sharpened_from * max(numbers))
-
-
-def sweeps_at_once(entries: int, *, together: bool, augmented: bool) -> int:
-    """Return how often a chain whose factors have so many entries sweeps for a new reward, each time that it does.
-
-    Chains of clicks and counts are slower, and sweep twice, unless each of many entries changes little; a chain of
-    normal rewards has mostly forgotten where it was after one sweep.
-
-    >>> [sweeps_at_once(120, together=False, augmented=augmented) for augmented in (False, True)]
-    [1, 2]
-    """
-    return 2 if augmented and not together and entries <= _TWICE else 1
 
 
 def sweeps_per_reward(rewards: ArrayLike, settled: float, worth: float = 1.0) -> Floats:

@@ -29,7 +29,7 @@ from tensorbandits.model.rewards import Noise, Reward, likelihood_of
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import TOGETHER, WarmGuard
 from tensorbandits.policies.recent import RECENT
-from tensorbandits.policies.schedule import settled_from, sweeps_at_once
+from tensorbandits.policies.schedule import settled_from
 from tensorbandits.policies.structures import Candidate, Sampler, candidates, check_structure, guardian, refused
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed
@@ -38,6 +38,7 @@ from tensorbandits.tensor.tucker import Floats, Ints
 if TYPE_CHECKING:
     from tensorbandits.policies.revenue import RevenueOracle
 
+_ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
 _AT_ONCE = 2**20  # random numbers drawn at once
 _DRAWS = 8  # over which shares of rewards are averaged
 _FAR = 20.0  # nats of fading, after which next to nothing is left
@@ -398,8 +399,7 @@ class GibbsOracle:
     def _per_reward(self, sampler: Sampler) -> int:
         """Return how often a chain sweeps for a new reward."""
         assert sampler.chain is not None
-        chain, augmented = sampler.chain, self.likelihood.augmented
-        return self._sweeps or sweeps_at_once(chain.entries, together=chain.joint, augmented=augmented)
+        return self._sweeps or (1 if sampler.chain.joint or sampler.chain.entries > _ONE_SWEEP else 2)
 
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""
@@ -543,8 +543,8 @@ class TensorThompsonSampling(ModelSampling):
         says of it, so that no cell stays ahead only because no tensor of low rank says better.
     decay : prior size of each column of a factor relative to the one before it; 1, the default, makes all columns
         alike.
-    sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 1, and 2 of clicks and
-        counts, whose chains are slower, unless the factors have more than 500 entries, each of which changes little.
+    sweeps : Gibbs sweeps per new reward; more of them mix better and cost more. ``None`` is 2, or 1 when the factors
+        have more than 500 entries, each of which changes little.
     max_sweeps : at most this many sweeps for one decision, however many rewards came since the last.
     draws : how many posterior draws ``best``, ``estimate`` and ``propensity`` average over.
     tuning : other values of the constants in :class:`Tuning`, by name, for those who study them.
