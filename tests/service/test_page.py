@@ -1,75 +1,35 @@
 """The page in a real browser: every view with data, by keyboard and on a phone, nothing from elsewhere, and the key."""
 
-import os
 import re
-import shutil
 import sqlite3
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.service.browsing import SCREENS, feed
 from tests.service.served import Service, until
 
-_NO_BROWSER = "there is no chromium that playwright could drive; install both, as the command of CI does"
-_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+TABS = [
+    "reward",
+    "traffic",
+    "heat",
+    "effects",
+    "arms",
+    "decisions",
+    "drift",
+    "apprentice",
+    "control",
+    "levels",
+    "events",
+    "health",
 ]
-TABS = ["reward", "traffic", "heat", "effects", "arms", "decisions", "drift", "apprentice", "events", "health"]
-FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 4, "arms": 1, "decisions": 1}
-SCREENS = {"desktop light": (1280, 900, "light"), "phone dark": (360, 740, "dark")}
+FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 3, "arms": 1, "decisions": 1}
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<img src=x onerror=hacked=1>"],
     "1": ["$a$ %{y}", "</script><script>hacked=1</script>", 7],
     "0": ["x" * 120, "ü 漢字 🙂"],
 }
-
-
-def refuse(words):
-    if os.environ.get("CI"):
-        pytest.fail(words)
-    pytest.skip(words)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        refuse(_NO_BROWSER)
-    if chromium is None:
-        refuse(_NO_BROWSER)
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
-        yield found
-        found.close()
-
-
-def feed(bandit, rounds=160, rewarded=150, played=None):
-    """Ask and tell, twenty at a time: clicks depend on the last mode."""
-    detail = bandit.detail()
-    modes, context = detail["levels"], detail["context"]
-    last = [mode for mode in modes if mode not in context][-1]
-    for begin in range(0, rounds, 20):
-        numbers = range(begin, min(begin + 20, rounds))
-        labels = [{mode: modes[mode][at % len(modes[mode])]["label"] for mode in context} for at in numbers]
-        requests = [{"context": some, **(played or {})} for some in labels]
-        decisions = bandit.post("/ask-many", {"requests": requests})["decisions"]
-        rewards = []
-        for at, one in zip(numbers, decisions):
-            good = one["arm"][last] == modes[last][0]["label"]
-            if at < rewarded:
-                rewards.append({"id": one["id"], "reward": int(at % 10 < (7 if good else 2))})
-        if rewards:
-            results = bandit.post("/tell-many", {"rewards": rewards})["results"]
-            assert all("error" not in answer for answer in results)
 
 
 @pytest.fixture(scope="module")
@@ -80,75 +40,6 @@ def served(service):
     feed(service.create("strange", STRANGE, context=["<b>who</b>"], reward="bernoulli", holdout=0.3))
     service.create("empty", reward="bernoulli")
     return service
-
-
-class Page:
-    """A page, with everything that it did which it should not have."""
-
-    def __init__(self, context, url):
-        self.tab, self.url, self.wrong, self.asked = context.new_page(), url, [], []
-        self.going, self.twice = {}, []
-        self.tab.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.tab.on("request", self._request)
-        self.tab.on("requestfinished", self._ended)
-        self.tab.on("requestfailed", self._ended)
-        self.tab.on(
-            "response", lambda answer: answer.status >= 400 and self.wrong.append(f"{answer.status} {answer.url}")
-        )
-
-    def _request(self, request):
-        self.asked.append(request.url)
-        if not request.url.startswith((self.url, "data:", "blob:")):
-            self.wrong.append(f"a request to {request.url}")
-        if "/view/" in request.url:
-            what = request.url.split("?")[0]
-            self.going[what] = self.going.get(what, 0) + 1
-            if self.going[what] > 1:
-                self.twice.append(what)
-
-    def _ended(self, request):
-        if "/view/" in request.url:
-            what = request.url.split("?")[0]
-            self.going[what] = self.going.get(what, 1) - 1
-
-    def open(self, place=""):
-        self.tab.goto(f"{self.url}/#/{place}")
-        return self.tab
-
-    def drawn(self, figures=1):
-        """Wait until so many charts are there."""
-        charts = "#panel figure:not([hidden]) .chart svg.main-svg:first-of-type"
-        self.tab.wait_for_function(f"() => document.querySelectorAll('{charts}').length >= {figures}", timeout=60_000)
-
-    def text(self, where="main"):
-        return self.tab.inner_text(where)
-
-    def says(self, words, where="#panel"):
-        """Wait until something is read there, also in charts."""
-        try:
-            read = (
-                "([where, words]) => [...document.querySelectorAll(where)].some(one => one.textContent.includes(words))"
-            )
-            self.tab.wait_for_function(read, arg=[where, words])
-        except Exception as error:
-            raise AssertionError(f"{words!r} is not in {self.tab.text_content('main')!r}") from error
-
-
-@pytest.fixture
-def visit(browser):
-    contexts = []
-
-    def visit(url, screen="desktop light", **options):
-        width, height, scheme = SCREENS[screen]
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
-        context.set_default_timeout(60_000)
-        contexts.append(context)
-        return Page(context, url)
-
-    yield visit
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -315,6 +206,8 @@ def test_everything_can_be_reached_by_keyboard(served, visit):
     assert page.tab.evaluate("() => document.activeElement.id") == "main"
     page.tab.keyboard.press("Tab")  # all bandits
     page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate("() => document.activeElement.textContent") == "Pause …"
+    page.tab.keyboard.press("Tab")
     focused = "() => document.activeElement.id"
     assert page.tab.evaluate(focused) == "tab-reward"
     outline = "() => getComputedStyle(document.activeElement).outlineStyle"
@@ -381,7 +274,7 @@ def test_an_apprentice_is_switched_on(served, visit):
     assert "Your rule, which was played, earned" in page.text("#panel")
     page.tab.get_by_role("button", name="Switch the bandit on …").click()
     page.tab.get_by_role("button", name="Switch it on", exact=True).click()
-    page.tab.wait_for_selector("text=The bandit decides")
+    page.tab.wait_for_selector("h3:has-text('The bandit decides')")
     assert not bandit.detail()["apprentice"]
     assert page.wrong == []
 
@@ -410,6 +303,7 @@ def test_the_key_is_needed_where_there_are_keys(tmp_path, visit):
         page.tab.reload()
         page.drawn()
         page.open("campaign/apprentice")
+        page.tab.get_by_text("By hand").first.click()
         page.tab.wait_for_selector("text=Bearer $KEY")
         service.http.delete(f"/v1/keys/{read.split('_')[1]}", headers=bearer(admin)).raise_for_status()
         page.tab.wait_for_selector("text=was revoked")  # while it is looked at

@@ -93,8 +93,7 @@ class Asking(Running):
         self._refuse_ids(numbers)
         if asks:
             self._learn()
-        snapshot = self._core.current()
-        _each(snapshot.refuse, list(dict.fromkeys(asks)) if played is None else asks)
+        self._refuse(asks)
         made: list[Decided] = []
         try:
             for ask, number in zip(asks, numbers, strict=True):
@@ -120,6 +119,17 @@ class Asking(Running):
         cell = None if played is None else self.space.cell({**self._context(given), **played})
         refuse_propensity(propensity, alone=played is None)
         return Ask(given, chosen, played=cell, propensity=propensity)
+
+    def _refuse(self, asks: Sequence[Ask]) -> None:
+        """Refuse requests that could not be decided; of those that are alike the first is looked at."""
+        snapshot, fine = self._core.current(), set[Ask]()
+
+        def could(ask: Ask) -> None:
+            if ask not in fine:
+                snapshot.refuse(ask)
+                fine.add(ask)
+
+        _each(could, asks)
 
     def _refuse_ids(self, ids: Sequence[str | None]) -> None:
         """Refuse ids that decisions have already, or of which one is given twice."""
@@ -151,7 +161,7 @@ class Asking(Running):
             number = state.book.ids.issue(state.book) if id is None else id
             [event] = state.plan(commands.Decide(drawn, number, shown), now)
             core.apply([event])
-            core.apply(state.plan(commands.Expire(), now))
+            core.expire(now)
         core.learner.take_in()
         assert isinstance(event, Decided)
         return event

@@ -47,6 +47,8 @@ class Bandit(Asking, Telling, Looking, Copies):
     apprentice : whether the bandit runs beside a rule of your own, which each ask is given what it plays.
     rollout : of an apprentice, the share of decisions that it makes itself; your rule makes the others, drawn at
         random, so that :meth:`uplift` compares both from the first day. 0 only watches.
+    paused : whether the baseline decides for now, or, of an apprentice, your rule; what it earns is learned from all
+        the same. :meth:`change` pauses a bandit and lets it go on.
     window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
@@ -89,6 +91,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
         apprentice: bool = False,
         rollout: float | None = None,
+        paused: bool = False,
         window: Any = None,
         default: float | None = None,
         adds: bool = False,
@@ -113,6 +116,7 @@ class Bandit(Asking, Telling, Looking, Copies):
             holdout=holdout,
             baseline=baseline,
             rollout=(0.0 if rollout is None else rollout) if apprentice else None,
+            paused=paused,
             window=window,
             default=default,
             adds=adds,
@@ -129,10 +133,11 @@ class Bandit(Asking, Telling, Looking, Copies):
     # Settings, and levels that come and go.
 
     def change(self, *, actor: str | None = None, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice, rollout, half_life from now on.
+        """Change holdout, baseline, floors, ceilings, window, default, half_life, apprentice, rollout or paused.
 
-        They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
-        that they began with. ``actor`` is who does it, for :meth:`changes`.
+        They mean what they do where a bandit is made, from now on; ``None`` takes one away. Decisions that were made
+        keep the window that they began with. ``change(paused=True)`` has the baseline decide, until
+        ``change(paused=False)``. ``actor`` is who does it, for :meth:`changes`.
         """
         given = {name: written_setting(name, value) for name, value in settings.items()}
         self._do(commands.ChangeSettings(given), actor)

@@ -26,6 +26,7 @@ from tensorbandits.bandit.journal import Journal
 from tensorbandits.bandit.spans import Span
 from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, check_array, check_cells, check_count
+from tensorbandits.base.errors import TensorbanditsError
 
 _STATES = ("inactive", "open", "rewarded", "timed out", "cancelled")
 INACTIVE, OPEN, REWARDED, TIMED_OUT, CANCELLED = _STATES
@@ -33,23 +34,23 @@ _LONGEST_ID = 200
 _SPARE = 1_000  # entries of queues that may be out of date, before they are made anew
 
 
-class UnknownDecisionError(LookupError):
+class UnknownDecisionError(TensorbanditsError, LookupError):
     """No decision ever had this id here."""
 
 
-class ExpiredDecisionError(LookupError):
+class ExpiredDecisionError(TensorbanditsError, LookupError):
     """The decision was closed so long ago that it is forgotten."""
 
 
-class CancelledDecisionError(ValueError):
+class CancelledDecisionError(TensorbanditsError, ValueError):
     """The decision was cancelled, and takes no reward."""
 
 
-class InactiveDecisionError(ValueError):
+class InactiveDecisionError(TensorbanditsError, ValueError):
     """The decision was not shown yet, as far as is known, and takes no reward where that has to be said first."""
 
 
-class ClosedDecisionError(ValueError):
+class ClosedDecisionError(TensorbanditsError, ValueError):
     """The decision has another reward already, or one that cannot be taken back."""
 
 

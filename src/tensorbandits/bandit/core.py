@@ -8,6 +8,7 @@ takes neither.
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 import weakref
@@ -20,10 +21,10 @@ import numpy as np
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
 from tensorbandits.bandit.checkup import Checkup, Told, checkup
-from tensorbandits.bandit.commands import Ask, Command, Drawn, Import
+from tensorbandits.bandit.commands import Ask, Command, Drawn, Expire, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
-from tensorbandits.bandit.events import BanditEvent
+from tensorbandits.bandit.events import BanditEvent, TimedOut
 from tensorbandits.bandit.history import History
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.learner import Learner
@@ -32,6 +33,7 @@ from tensorbandits.bandit.state import Lesson, State, restored
 from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.bandit.uplift import Uplift, uplift
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.frames import Backend
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
 from tensorbandits.policies.approximate import as_modelling
@@ -40,6 +42,8 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import NothingAllowedError
 
 _CHECKED = 300.0  # seconds for which a checkup is good, if rewards have not grown by a tenth
+
+_LOG = logging.getLogger("tensorbandits.decisions")
 
 
 class Core:
@@ -89,6 +93,17 @@ class Core:
                 lessons += self.state.apply(event)
             self.learner.leave(lessons, refused)
             self.sync()
+
+    def expire(self, time: float) -> None:
+        """Close decisions whose window has ended, and those that are too many; the lock is held."""
+        events = self.state.plan(Expire(), time)
+        self.apply(events)
+        if events and _LOG.isEnabledFor(logging.DEBUG):
+            shown, default = sum(isinstance(event, TimedOut) for event in events), self.state.book.default
+            told = "nothing is told of them" if default is None else f"each is told {default:g}"
+            _LOG.debug("%d decisions expired without a reward, and %s", shown, told)
+            if shown < len(events):
+                _LOG.debug("%d decisions that were never shown were cancelled, as too many wait", len(events) - shown)
 
     def sync(self) -> None:
         """Follow levels, rules and settings, which other hands may have changed too; the lock is held."""
@@ -241,10 +256,10 @@ class Core:
         found = uplift(compared, kind, over=over or usual, level=level, looks=looks)
         return uplift(compared, kind, level=level, looks=looks) if over is None and found.verdict == "none" else found
 
-    def history(self, mode: str | None = None) -> Any:
+    def history(self, mode: str | None = None, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, by side, and of each level if given a mode."""
         at = None if mode is None else self.space.position(mode)
-        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+        return self.timeline().frame(at, () if at is None else self.space.levels[at], backend)
 
     # Saving and making again.
 

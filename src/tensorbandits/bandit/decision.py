@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from tensorbandits.base.checks import is_finite
-from tensorbandits.base.frames import Backend, to_frame
+from tensorbandits.base.frames import Backend, column, to_frame
 from tensorbandits.space.labels import Label, key, read, written
 
 BY = ("policy", "floor", "holdout", "caller", "fallback")
@@ -119,7 +119,7 @@ class DecisionList(list[Decision]):
         labels = [{**one.context, **one.arm} for one in self]
         rest = {name: [getattr(one, name) for one in self] for name in ("propensity", "by", "time")}
         taken = ("id", *rest)
-        columns = {f"mode {mode}" if mode in taken else mode: [one[mode] for one in labels] for mode in modes}
+        columns = {f"mode {mode}" if mode in taken else mode: column([one[mode] for one in labels]) for mode in modes}
         return to_frame({"id": [one.id for one in self]} | columns | rest, backend)
 
 

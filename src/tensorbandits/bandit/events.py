@@ -18,6 +18,7 @@ from tensorbandits.bandit.apprentice import Shadow
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.base import codec
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.ledger import Ledger
 
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
@@ -31,7 +32,7 @@ _CHANCES: dict[str, Any] = {"write": lambda chances: list(chances), "read": lamb
 _WOULD: dict[str, Any] = {"write": Shadow.written, "read": Shadow.read}
 
 
-class UnknownEventError(ValueError):
+class UnknownEventError(TensorbanditsError, ValueError):
     """The log has an event of a kind that this release does not know."""
 
 

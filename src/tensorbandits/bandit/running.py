@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorbandits.bandit import commands
 from tensorbandits.bandit.actors import check_actor
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
@@ -71,7 +70,7 @@ class Running:
         why: list[Exception] = []  # it is refused
         with core.lock:
             core.sync()
-            core.apply(core.state.plan(commands.Expire(), now))
+            core.expire(now)
             try:
                 planned = early() or _planned(core.state, many, now, undone)
                 planned = [event.signed(actor) for event in planned]

@@ -18,7 +18,7 @@ Settings = dict[str, Any]
 
 CHANGEABLE = (
     *("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout"),
-    "half_life",
+    *("half_life", "paused"),
 )
 _SERVED = ("new_actions",)  # how many levels requests of the rank and reward interface may bring a mode to
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
@@ -55,7 +55,8 @@ def arguments(settings: Settings) -> dict[str, Any]:
     if settings.get("baseline") is not None:
         shares["baseline"] = baseline_of(settings["baseline"])
     rollout = (settings.get("rollout") or 0.0) if settings.get("apprentice") else None
-    return {"space": space, "policy": record.kind, **given, **shares, "rollout": rollout, **more}
+    own = {"rollout": rollout, "paused": settings.get("paused") or False}
+    return {"space": space, "policy": record.kind, **given, **shares, **own, **more}
 
 
 def _record(name: str) -> registry.PolicyRecord:
@@ -87,8 +88,10 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
                 "to start gradually beside your own rule, give apprentice=true too"
             )
         merged.pop("rollout", None)  # who becomes an apprentice again starts from nothing
-    holdout = merged.get("holdout") or 0.0
-    baseline = (merged if holdout else given).get("baseline")  # one of before waits until something is held out again
+    holdout, paused = merged.get("holdout") or 0.0, merged.get("paused", False)
+    paused = False if paused is None else paused
+    used = holdout or paused  # else one of before waits until something is held out again
+    baseline = (merged if used else given).get("baseline")
     shares = Shares.of(
         space,
         floors=parts_of(merged.get("floors") or ()),
@@ -96,6 +99,7 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
         baseline=baseline_of(baseline or "uniform"),
         holdout=holdout,
         rollout=(merged.get("rollout") or 0.0) if merged.get("apprentice") else None,
+        paused=paused,
     )
     _refuse_sampled(policy, shares, merged)
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
@@ -129,6 +133,7 @@ def described(
         "default": default,
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,
+        "paused": shares.paused,
     }
 
 

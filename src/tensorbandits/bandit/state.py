@@ -468,6 +468,7 @@ class State:
             "shares": self.shares.state(),
             "holdout": self.shares.holdout,
             "rollout": self.shares.rollout,
+            "paused": self.shares.paused,
             "teller": {
                 "fading": self.fading.state(),
                 "history": self.history.state(),
@@ -569,7 +570,8 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
         remember=state["remember"],
     ).restore(state["book"], space.shape)
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
-    shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
+    beside, paused = state.get("rollout", usual), state.get("paused", False)
+    shares = Shares.from_state(state["shares"], state["holdout"], space, beside, paused)
     fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
     known = described(
         space, shares, book.window, book.default, Span.written(fading)

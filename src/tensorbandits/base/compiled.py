@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import pickle
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 # A product and a sum may be rounded once instead of twice. Sums keep their order: letting the compiler change it gains
 # little here, and makes the numbers depend on whether a kernel was just compiled or loaded from disk.
 _FASTMATH = {"contract"}
+_LOG = logging.getLogger("tensorbandits.compile")
 _REMEDY = "set NUMBA_CACHE_DIR to a folder with space that you may write to"
 
 
@@ -117,7 +119,20 @@ class _Notices(event.Listener):
     def _say(self, topic: str, text: str) -> None:
         if topic not in self.said:
             self.said.add(topic)
-            print(f"tensorbandits: {text}", file=sys.stderr, flush=True)
+            if _read():
+                _LOG.info(text)
+            else:
+                print(f"tensorbandits: {text}", file=sys.stderr, flush=True)
+
+
+def _read() -> bool:
+    """Say whether somebody reads what this package logs."""
+    at: logging.Logger | None = _LOG
+    while at is not None and _LOG.isEnabledFor(logging.INFO):
+        if any(not isinstance(one, logging.NullHandler) for one in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False
 
 
 _notices = _Notices()

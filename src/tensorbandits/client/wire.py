@@ -20,7 +20,7 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 _NEEDED = {one.name for one in fields(Decision)}
 _OWN = {  # settings of a bandit; all others are its policy's
     *("policy", "reward", "rank", "structure", "ring", "floors", "ceilings", "holdout", "baseline", "window"),
-    *("default", "adds", "half_life", "capacity", "remember", "apprentice", "rollout"),
+    *("default", "adds", "half_life", "capacity", "remember", "apprentice", "rollout", "paused"),
 }
 
 

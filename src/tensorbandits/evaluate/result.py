@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.base.checks import nearest
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.evaluate.estimators import effective_rows, interval
 from tensorbandits.evaluate.targets import LOGGED
 from tensorbandits.tensor.tucker import Floats
@@ -145,10 +145,13 @@ class Evaluation:
                     found.append(self.difference(policy, other, next(name for name in PREFERRED if name in shared)))
         return found
 
-    def to_frame(self) -> Any:
-        """Return the estimates as a data frame of pandas, polars or pyarrow, a row per policy and method."""
+    def to_frame(self, backend: Backend | None = None) -> Any:
+        """Return the estimates as a data frame, a row per policy and method.
+
+        ``backend`` is ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first of these that is installed.
+        """
         names = ["policy", "method", "value", "error", "low", "high", "effective_rows", "largest_weight", "mean_weight"]
-        return to_frame({name: [getattr(one, name) for one in self.estimates] for name in names})
+        return to_frame({name: [getattr(one, name) for one in self.estimates] for name in names}, backend)
 
     def write(self, folder: str | os.PathLike[str] = "out/evaluate", command: str = "") -> tuple[Path, Path]:
         """Write a report as ``report.html``, which holds all that it shows, and ``report.md`` into a folder.

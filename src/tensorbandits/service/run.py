@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tensorbandits.service.metrics import several_processes
-from tensorbandits.service.settings import Settings, check_exposed
+from tensorbandits.service.settings import CONFIG, Settings, check_exposed
 from tensorbandits.store import Store
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _settle() -> None:
     gc.enable()
 
 
-def _check_free(host: str, port: int) -> None:
-    """Refuse an address at which nobody can listen, or somebody does already."""
+def check_free(host: str, port: int) -> None:
+    """Refuse an address at which nobody can listen, or where somebody does already."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as trial:
@@ -87,8 +87,9 @@ def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
 
     with Store.open(settings.store) as store:  # which makes its tables, or says why it cannot
         check_exposed(settings.host, bool(store.keys()))
-    _check_free(settings.host, settings.port)
+    check_free(settings.host, settings.port)
     os.environ.update(settings.environment())
+    os.environ.pop(CONFIG, None)  # which these came from, too
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
     if ready is not None:

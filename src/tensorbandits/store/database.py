@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from tensorbandits.base.checks import check_installed
@@ -19,6 +20,7 @@ from tensorbandits.store.errors import (
     DamagedError,
     NameTakenError,
     RepeatedError,
+    StoreUnavailableError,
     UnknownBanditError,
 )
 from tensorbandits.store.events import (
@@ -35,7 +37,7 @@ from tensorbandits.store.events import (
     rows_of,
     verified,
 )
-from tensorbandits.store.migrate import migrate
+from tensorbandits.store.migrate import State, migrate, state
 from tensorbandits.store.reading import CHANGED, read_page, replaced
 from tensorbandits.store.reading import standing as _standing
 
@@ -79,6 +81,23 @@ class Store:
             store.close()
             raise
         return store
+
+    @staticmethod
+    def look(url: str | os.PathLike[str]) -> tuple[State, int]:
+        """Return whether a store is ready, new, or of an older release, and how many keys it has; change nothing."""
+        parts = parse(url)
+        if parts.get_backend_name() == "sqlite":
+            file = Path(parts.database) if parts.database else None
+            if file is None or not file.exists():
+                if file is not None and not os.access(file.parent, os.W_OK):
+                    raise StoreUnavailableError(f"the folder {file.parent} of the store is not there, or is read-only")
+                return "new", 0
+        store = Store(_backend(url))
+        try:
+            found = state(store._backend)
+            return found, len(store.keys()) if found == "ready" else 0
+        finally:
+            store.close()
 
     def close(self) -> None:
         """Close all connections."""

@@ -7,6 +7,7 @@ keeps snapshots, so that a start reads few events.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -215,6 +216,7 @@ class Engine:
                 except Exception as error:  # whatever is wrong with its log, the others are served
                     words = str(error) if isinstance(error, QuarantinedError) else loading.unreadable(row.name, error)
                     self._log.error("bandit is quarantined", bandit=row.name, error=words)
+                    logging.getLogger(logs.OWN).error("bandit %r is quarantined: %s", row.name, words)
                     host = Host(row, None, words)
                 self._hosts[row.name] = host
                 self._wake.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tensorbandits.base.errors import TensorbanditsError
 
-class KeyReusedError(ValueError):
+
+class KeyReusedError(TensorbanditsError, ValueError):
     """An idempotency key, or an id that a caller chose, came again with another request."""

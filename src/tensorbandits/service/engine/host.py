@@ -238,6 +238,7 @@ class Host:
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
             "rollout": state.shares.rollout,
+            "paused": state.shares.paused,
             "decisions": state.decisions,
             "rewards": state.rewards,
             "waiting": len(state.book),
@@ -258,6 +259,7 @@ class Host:
             **self.summary(),
             "levels": levels,
             "rules": [written_rule(rule) for rule in space.rules],
+            "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},
         }
 

@@ -18,6 +18,7 @@ from tensorbandits.bandit.making import new_state
 from tensorbandits.bandit.settings import Settings, arguments, changed
 from tensorbandits.base import codec
 from tensorbandits.base.checks import check_count
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.service import logs
 from tensorbandits.store import BanditRow, DamagedError, Event, FoldedError, Head, Store, StoreError
 from tensorbandits.store.errors import QuarantinedError
@@ -28,7 +29,7 @@ CHANGE_KINDS = tuple(name for name, kind in e.BanditEvent.kinds.items() if kind.
 _RING = 16  # posterior draws that decisions are drawn from, unless told otherwise
 
 
-class CannotApplyError(ValueError):
+class CannotApplyError(TensorbanditsError, ValueError):
     """An event of a log does not fit the state after the events before it."""
 
     def __init__(self, seq: int, why: str) -> None:

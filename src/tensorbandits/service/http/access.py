@@ -43,7 +43,10 @@ ACCESS: dict[str, Access] = {
     "me": Access("GET", "/v1/me", _ALL),
     "list_bandits": Access("GET", "/v1/bandits", _ALL),  # the answer holds only those that the key may see
     "create_bandit": Access("POST", "/v1/bandits", _ADMIN, limited=False),
+    "overviews": Access("GET", "/v1/overviews", _READ),  # and so does this one
+    "preview_bandit": Access("POST", "/v1/preview", _ADMIN, limited=False),
     "get_bandit": Access("GET", _ONE, _ALL),
+    "preview_change": Access("POST", f"{_ONE}/preview", _ADMIN),
     "change_bandit": Access("PATCH", _ONE, _ADMIN),
     "delete_bandit": Access("DELETE", _ONE, _ADMIN),
     "ask": Access("POST", f"{_ONE}/ask", _DECIDE),

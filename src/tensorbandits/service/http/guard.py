@@ -19,12 +19,14 @@ from tensorbandits.service import logs
 from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
+from tensorbandits.service.http.cors import Cors
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.http.security import VISIT, Visit
 from tensorbandits.service.http.validation import short
 from tensorbandits.service.settings import Settings, is_loopback
+from tensorbandits.service.tracing import Spans, read_trace
 
 if TYPE_CHECKING:
     from tensorbandits.service.metrics import Metrics
@@ -63,6 +65,7 @@ class Guard:
         self._least = min(_ONE_LIMIT, settings.body_limit)  # which every body may have
         self._buckets = Buckets(settings.rate, settings.burst)
         self._log, self._requests = logs.get("guard"), logs.Requests()
+        self._cors, self._spans = Cors(settings.origins), Spans()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -74,9 +77,17 @@ class Guard:
             scope = {**scope, "method": "GET"}
         headers = dict(scope["headers"])
         visit = scope[VISIT] = Visit(_request_id(headers.get(b"x-request-id")))
+        visit.trace = read_trace(headers.get(b"traceparent"))
+        span = self._spans.begin(method, visit.trace)
+        visit.trace = self._spans.trace(span, visit.trace)
         length = _length(headers)
         reply = _Reply(send, visit, private=scope["path"].startswith(("/v1/", "/metrics")), bare=method == "HEAD")
+        reply.more += self._cors.headers(headers.get(b"origin", b""))
         try:
+            if (beforehand := self._cors.preflight(method, scope["path"], headers)) is not None:
+                await reply.send({"type": "http.response.start", "status": 204, "headers": beforehand})
+                await reply.send({"type": "http.response.body", "body": b""})
+                return
             problem = await self._check_caller(scope, headers, visit)
             limit = self._limit(scope) if length < 0 or length > self._least else self._least
             if problem is None and length > limit:
@@ -91,7 +102,8 @@ class Guard:
         except Exception as error:
             await self._failed(error, reply, visit)
         finally:
-            self._record(scope, method, visit, reply.status or _CALLER_GONE, perf_counter() - began)
+            route = self._record(scope, method, visit, reply.status or _CALLER_GONE, perf_counter() - began)
+            self._spans.end(span, method, route, reply.status or _CALLER_GONE, visit.id)
 
     async def _check_caller(self, scope: Scope, headers: dict[bytes, bytes], visit: Visit) -> Problem | None:
         """Find out what the caller may do; return why the request is refused, if it is."""
@@ -104,7 +116,8 @@ class Guard:
             if token is not None and (known := keys.known(token)) is not None:
                 visit.grant = known
             elif keys.open:
-                if (problem := _from_elsewhere(headers, api)) is not None:
+                named = self._cors.allowed(headers.get(b"origin", b""))
+                if (problem := _from_elsewhere(headers, api and not named)) is not None:
                     return problem
                 visit.grant = EVERYBODY
             elif token is not None:
@@ -139,25 +152,28 @@ class Guard:
             raise ConnectionAbortedError(f"the answer to request {visit.id} broke off") from None
         await reply.refuse(problem, close=False)
 
-    def _record(self, scope: Scope, method: str, visit: Visit, status: int, seconds: float) -> None:
-        """Count the request, and write it down."""
+    def _record(self, scope: Scope, method: str, visit: Visit, status: int, seconds: float) -> str:
+        """Count the request, and write it down; return its route."""
         route = scope["route"].name if "route" in scope else route_name(scope["method"], scope["path"])
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(method, template, status, seconds)
         level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
         key = visit.grant.id if visit.grant is not None else ""
-        self._requests.write(level, visit.id, method, template, status, seconds, key)
+        trace = visit.trace.trace if visit.trace is not None else ""
+        self._requests.write(level, visit.id, method, template, status, seconds, key, trace)
+        return template
 
 
 class _Reply:
     """The way of an answer back: adds the headers, remembers the status, and can take the place of the app's answer."""
 
-    __slots__ = ("_bare", "_dropping", "_private", "_send", "_visit", "instead", "status")
+    __slots__ = ("_bare", "_dropping", "_private", "_send", "_visit", "instead", "more", "status")
 
     def __init__(self, send: Send, visit: Visit, private: bool, bare: bool = False) -> None:
         self._send, self._visit, self._private, self._bare = send, visit, private, bare
         self.status, self._dropping = 0, False
+        self.more: list[tuple[bytes, bytes]] = []  # headers of this answer
         self.instead: Problem | None = None
 
     async def send(self, message: Message) -> None:
@@ -182,6 +198,9 @@ class _Reply:
     def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Add the headers of every answer."""
         found = [*headers, *HEADERS, (b"x-request-id", self._visit.id.encode())]
+        found += self.more
+        if self._visit.trace is not None:
+            found.append((b"traceparent", self._visit.trace.header))
         if self._private:
             found.append(_NO_STORE)
         return found

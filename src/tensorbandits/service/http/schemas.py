@@ -121,6 +121,13 @@ class RuleBody(Body):
         default=None, examples=[None]
     )
 
+    def rule(self) -> dict[str, Any]:
+        """Return the rule, of one kind."""
+        given = {what: labels for what, labels in self.given().items() if labels is not None}
+        if len(given) != 1:
+            raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
+        return given
+
 
 class Changes(Body):
     """What of a bandit may be changed while it runs."""
@@ -139,6 +146,11 @@ class Changes(Body):
         examples=[0.05],
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
+    )
+    paused: StrictBool | None = Field(
+        default=None,
+        description="Whether the baseline makes all decisions for now, or, of an apprentice, the caller's rule. "
+        "Rewards are learned from all the same.",
     )
     half_life: Duration | StrictFloat | None = Field(
         default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
@@ -379,6 +391,7 @@ class Summary(BaseModel):
     reward: RewardKind | None = Field(description="null if the bandit is quarantined.")
     apprentice: bool
     rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
+    paused: bool = Field(default=False, description="Whether the baseline makes all decisions for now.")
     decisions: int
     rewards: float
     waiting: int
@@ -405,6 +418,7 @@ class Detail(Summary):
 
     levels: dict[str, list[LevelAnswer]]
     rules: list[dict[str, dict[str, Any]]]
+    rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
 
 

@@ -90,7 +90,7 @@ class SpaceView(BaseModel):
     kind: RewardKind | None
     settings: dict[str, Any]
     example: dict[str, Label] = Field(description="A context, as a request gives it.")
-    version: int
+    version: str = Field(description="Another text after every change of levels, rules and settings.")
 
 
 class ViewLag(BaseModel):
@@ -139,9 +139,11 @@ class OverviewView(BaseModel):
     last_time: float | None
     last_event: ViewEvent | None
     spark: list[float]
-    version: int
+    version: str = Field(description="Another text after every change of levels, rules and settings.")
     apprentice: bool
     rollout: float | None
+    paused: bool
+    needed: int | None = Field(description="How many rewards mostly show levels that differ by about 30 %.")
 
 
 class ViewPlaces(BaseModel):

@@ -28,7 +28,8 @@ export class Refused extends Error {
   }
 }
 
-async function send(method, path, body, signal) {
+/** Send a request, and return what the JSON of its answer says. */
+export async function send(method, path, body, signal) {
   const headers = { Accept: "application/json" };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -57,10 +58,13 @@ export async function download(path, name) {
 }
 
 export const get = (path, signal) => send("GET", path, undefined, signal);
+export const post = (path, body) => send("POST", path, body);
+export const remove = (path) => send("DELETE", path);
 export const patch = (path, body) => send("PATCH", path, body);
 export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
+export const overviews = (names, signal) => get(`/v1/overviews?${new URLSearchParams(names.map((name) => ["name", name]))}`, signal);
 export const ready = (signal) => get("/readyz", signal);
 export const banditPath = (name) => `/v1/bandits/${encodeURIComponent(name)}`;
 

@@ -26,7 +26,7 @@ _EDGES = (  # of the bars of lags, in seconds
     *(0, 0.1, 0.3, 1, 3, 10, 30, _MINUTE, 3 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE),
     *(_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
 )
-_SETTINGS = ("holdout", "window", "default", "half_life", "apprentice", "rollout")
+_SETTINGS = ("holdout", "window", "default", "half_life", "apprentice", "rollout", "paused")
 STEPS = (0.01, 0.05, 0.2, 0.5, 1.0)  # of a gradual start
 _RECENT = 2_000  # decisions of which the model says what it would have played
 _POSTERIOR = (0.025, 0.975)
@@ -53,7 +53,7 @@ def space(bandit: Core) -> dict[str, Any]:
         "kind": getattr(bandit.policy, "reward", None),
         "settings": {name: settings.get(name) for name in _SETTINGS},
         "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},
-        "version": kept.version,
+        "version": ".".join(map(str, bandit.state.version)),
     }
 
 

@@ -14,6 +14,7 @@ from tensorbandits.bandit import intervals
 from tensorbandits.bandit.intervals import RATES, Looks, check_looks
 from tensorbandits.bandit.timeline import means
 from tensorbandits.base.checks import check_probability
+from tensorbandits.model.enough import at_first
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
 
@@ -58,6 +59,24 @@ def bounds(sums: Floats, kind: str | None, events: float = 1.0, looks: Looks = "
     if kind in RATES:
         return intervals.rate(found["mean"], count, looks=looks)._asdict()
     return intervals.amount(found["mean"], found["error"], count * events, looks=looks)._asdict()
+
+
+USUAL_RATE = 0.05  # of decisions that earn something, where nobody knows yet
+
+
+def needed(space: Space, kind: str | None, rate: float | None) -> int | None:
+    """Return how many rewards mostly show levels that differ by about 30 %; so many of them (``rate``) are not 0.
+
+    >>> needed(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), "bernoulli", 0.05)
+    4127
+    """
+    share, known = USUAL_RATE if rate is None else rate, kind or "gaussian"
+    if known in RATES or known.startswith("revenue"):
+        told = share * (1.0 - share)
+    else:
+        told = share if known == "count" else 1.0
+    whole = at_first(space.shape, 1)
+    return math.ceil(whole / told) if told and math.isfinite(whole) else None
 
 
 def looks(name: str, value: str | None, space: Space) -> Looks:
