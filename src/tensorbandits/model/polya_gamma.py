@@ -3,10 +3,6 @@
 ``e^(a x) / (1 + e^x)^h`` is an average over ``omega ~ PG(h, 0)`` of ``exp((a - h/2) x - omega x^2 / 2)``, a normal
 density in ``x`` of precision ``omega``; and given ``x`` the law of ``omega`` is ``PG(h, x)`` (Polson, Scott & Windle
 2013).
-
-Of large shapes, whose variates are sums of many, a gamma variate with the same first three moments is drawn, plus a
-constant; the fourth cumulant is then off by a tenth at most, and by a hundredth at tilt 0. The package draws nothing
-exact there either: by a saddle point from a shape of 4 or 8 on, and a normal variate from 50 on.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ from tensorbandits.tensor.tucker import Floats
 
 _FAR = 12.0  # a tilt beyond which the law is the inverse Gaussian one but for e^-12, and the package's draws go wrong
 _SHARES = 8  # of all cells, of which the variates of one are redrawn
-_MANY = 5.0  # a shape from which on the first three moments say it all
 _SLIGHT = 0.01  # a shape below which the package draws nothing; the mean stands for what counts so little
 
 
@@ -46,10 +41,8 @@ class Weights:
 
             cells, shapes, tilts = due(self.h, h, tilt, self.turn % n, share)
             if len(self.omega) != n:  # what is not there yet, or is of other cells, is redrawn
-                omega = np.empty(n)
-                known = min(len(self.omega), n)
-                omega[:known] = self.omega[:known]
-                self.omega = omega
+                before, self.omega = self.omega, np.empty(n)
+                self.omega[: len(before)] = before[:n]
             self.omega[cells] = draw_weights(shapes, tilts, rng)
             self.turn = (self.turn + share) % n
         else:
@@ -76,26 +69,9 @@ def draw_weights(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
     >>> bool(abs(draws.mean() - mean_weights(np.array(2.0), np.array(-3.0))) < 0.01)
     True
     """
-    from tensorbandits.model._weight_kernels import like_gamma
-
-    tilt = np.abs(tilt)
-    many = (h >= _MANY) & (tilt <= _FAR)
-    if many.all():
-        shift, shape, scale = like_gamma(h, tilt)
-        return np.asarray(shift + scale * rng.standard_gamma(shape))
-    if not many.any():
-        return _draw_few(h, tilt, rng)
-    omega, few = np.empty(len(h)), ~many
-    shift, shape, scale = like_gamma(h[many], tilt[many])
-    omega[many] = shift + scale * rng.standard_gamma(shape)
-    omega[few] = _draw_few(h[few], tilt[few], rng)
-    return omega
-
-
-def _draw_few(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
-    """Do the same where shapes are small, or tilts, which are not negative, are far out."""
     from polyagamma import random_polyagamma  # a compiled package that Gaussian rewards need not wait for
 
+    tilt = np.abs(tilt)
     if tilt.max(initial=0.0) <= _FAR and h.min(initial=_SLIGHT) >= _SLIGHT:
         return np.asarray(random_polyagamma(h, tilt, random_state=rng, disable_checks=True))
     omega, usual = mean_weights(h, tilt), (tilt <= _FAR) & (h >= _SLIGHT)
