@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.amounts import RevenueLedger
+from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_count, is_sequence
 from tensorbandits.base.frames import Backend, check_backend, column, to_frame
 from tensorbandits.ledger import Ledger
@@ -231,6 +232,22 @@ class Beliefs:
             best = [at for at, place in enumerate(self._arms.places) if place == 1 or not self.context][:_SHOWN]
             lines += [f"    {self.names()[at]}: {_words(self._arms.numbers[at])}" for at in best]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        levels = [
+            [name, str(labels[at]), html.bounded(self.explanation.typical[mode][at]), self.told[mode][at]]
+            for mode, (name, labels) in enumerate(zip(self.modes, self.levels, strict=True))
+            for at in np.argsort(-self.explanation.typical[mode][:, 0])[:_SHOWN]
+        ]
+        parts = [html.table(["mode", "level", "mean reward", "rewards"], levels, most=len(levels))]
+        if self._arms is not None:
+            best = zip(self.names(), map(html.bounded, self._arms.numbers), strict=True)
+            parts.append(html.table(["best arms", "mean reward"], best, what="arms"))
+        words = [
+            f"from {self.rewards:,g} rewards{self._borrowed()}, with bounds for {100 * self.probability:.3g} %; of "
+            f"each mode the {_SHOWN} best levels"
+        ]
+        return html.block("Beliefs", *parts, words=words)
 
     def names(self, *, whole: bool = True) -> list[str]:
         """Return the labels of the best arms, each in one line, after those of their contexts if ``whole``."""

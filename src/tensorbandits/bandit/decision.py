@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import is_finite
 from tensorbandits.base.frames import Backend, column, to_frame
 from tensorbandits.space.labels import Label, key, read, written
@@ -45,6 +46,13 @@ class Decision:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def _repr_html_(self) -> str:
+        known = "not known" if self.propensity is None else f"{self.propensity:.4g}"
+        rows = [[mode, str(label), "given"] for mode, label in self.context.items()]
+        rows += [[mode, str(label), "decided"] for mode, label in self.arm.items()]
+        words = [f"by {self.by}, with propensity {known}; tell its reward by its id"]
+        return html.block(f"Decision {self.id}", html.table(["mode", "label", "is"], rows, most=100), words=words)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain data that JSON can hold; dates and times become small objects."""
@@ -108,6 +116,16 @@ class DecisionList(list[Decision]):
     >>> DecisionList([decision]).to_frame().shape
     (1, 6)
     """
+
+    def _repr_html_(self) -> str:
+        modes = [*self[0].context, *self[0].arm] if self else []
+        rows = [
+            [one.id, *(str({**one.context, **one.arm}[mode]) for mode in modes), one.propensity, one.by]
+            for one in self[: html.SHOWN + 1]
+        ]
+        shown = html.table(["id", *modes, "propensity", "by"], rows[: html.SHOWN])
+        left = [f"the first {html.SHOWN} are"] if len(self) > html.SHOWN else []
+        return html.block(f"{len(self):,} decisions", shown, words=left)
 
     def to_frame(self, backend: Backend | None = None) -> Any:
         """Return one row per decision: its id, a column for each mode, its propensity, by what it was made, and when.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import nearest
 from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.evaluate.estimators import effective_rows, interval
@@ -167,6 +168,15 @@ class Evaluation:
         width = max(map(len, self.policies))
         lines += [_line(self.of(policy), width) for policy in self.policies]
         return "\n".join([*lines, *(f"warning: {words}" for words in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.policy, html.bounded((one.value, one.low, one.high)), one.method, one.effective_rows]
+            for one in map(self.of, self.policies)
+        ]
+        head = ["policy", f"{self.reward} per decision", "by", "effective rows"]
+        words = [f"{self.rows:,} rows, {self.level:.0%} intervals", *(f"Warning: {one}" for one in self.warnings)]
+        return html.block("Evaluation", html.table(head, rows, most=50, what="policies"), words=words)
 
     def _known(self, policy: str) -> str:
         if policy not in self.policies:
