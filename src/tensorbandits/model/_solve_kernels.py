@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, entry, part
 from tensorbandits.tensor.tucker import Floats
 
 _ROUNDING = 2.220446049250313e-16
 
 
-@kernel
+@part
 def factorise(A: Floats, columns: Floats) -> bool:
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; say whether that worked.
 
@@ -41,7 +41,7 @@ def factorise(A: Floats, columns: Floats) -> bool:
     return True
 
 
-@kernel
+@part
 def factorise_scaled(A: Floats, spare: Floats, columns: Floats) -> None:
     """Factorise a matrix whose prior is drowned by rounding, given a copy: raise its diagonal by rounding's size."""
     size = len(A)
@@ -55,7 +55,7 @@ def factorise_scaled(A: Floats, spare: Floats, columns: Floats) -> None:
             A[i, j] *= np.sqrt(spare[i, i])
 
 
-@kernel
+@entry((F2, F1, F1, F2))
 def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
     """Overwrite ``b`` by ``A^-1 b + L^-T noise``, with ``A = L L^T`` given by its lower triangle, which is lost.
 
@@ -80,7 +80,7 @@ def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
             b[k] -= A[i, k] * b[i]
 
 
-@kernel
+@part
 def draw_rows(
     E: Floats,
     h: Floats,
@@ -128,7 +128,7 @@ def draw_rows(
             rows[at + a] = b[a]
 
 
-@kernel
+@part
 def draw_few(A: Floats, b: Floats, noise: Floats, at: int, L: Floats) -> bool:
     """Do the same as :func:`draw` with the noise from ``at`` on, sooner if numbers are few; say whether that worked.
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part, type_of
 from tensorbandits.model._solve_kernels import draw, draw_rows
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -33,6 +33,12 @@ FREE, LEARN_GAMMA, LEARN_NOISE = 1, 2, 4  # flags: what a sweep redraws besides 
 CONSTANT, ABSENT = -1, -2  # kinds of an entry of the core: the constant of an affine model; one that stays 0
 
 Static = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+# What ``sweeps`` is compiled for: the ranks that a ``Model`` tells the compiler, and any others.
+_STATICS: list[Static] = [((), (), ()), *(((0,) * 2 ** (d - 2), (0, 0), (0, 0)) for d in (2, 3, 4))]
+_SWEEPS = [
+    (I1, I2, F1, F1, I2, type_of(static), F1, F1, F1, F1, F1, F1, I1, F1, F2, F2, INT, F2) for static in _STATICS
+]
 
 
 class Tree(NamedTuple):
@@ -73,7 +79,7 @@ class PriorArrays(NamedTuple):
     gammas: Floats  # (kinds): the core's precisions
 
 
-@kernel
+@entry((F2, INT))
 def measure(table: Floats, n: int) -> tuple[float, float, float]:
     """Return the mean over n cells of their mean reward, that of the square about it, and the sum of squares about it.
 
@@ -92,7 +98,7 @@ def measure(table: Floats, n: int) -> tuple[float, float, float]:
     return centre, square / n, squares
 
 
-@kernel
+@entry((F2, F1))
 def squared_errors(table: Floats, values: Floats) -> float:
     """Return the sum of squares of all rewards about the ``values`` (n,) of their cells; ``table`` is a ledger's."""
     total = 0.0
@@ -103,7 +109,7 @@ def squared_errors(table: Floats, values: Floats) -> float:
     return total
 
 
-@kernel
+@entry((F1, F1, FLOAT, F1, F1))
 def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: Floats) -> None:
     """Bring perturbation sums up to date: one for rewards that count for j has variance j.
 
@@ -114,7 +120,7 @@ def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: 
         total[c] = faded * total[c] + np.sqrt(max(counts[c] - old, 0.0)) * noise[c]
 
 
-@kernel
+@part
 def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: float) -> Tree:
     """Return the tree of the cells (n, d), sorted as ``order`` says, with ``centre`` taken off every target."""
     n, d = cells.shape
@@ -149,7 +155,7 @@ def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: fl
 # Groups: the modes before the last two.
 
 
-@kernel
+@part
 def leave_out(prefixes: Ints, dims: Ints, rows: Floats, mode: int, g: int, x: Floats, line: int, column: Ints) -> None:
     """Set ``x[line]`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
 
@@ -169,7 +175,7 @@ def leave_out(prefixes: Ints, dims: Ints, rows: Floats, mode: int, g: int, x: Fl
         start += p * r
 
 
-@kernel
+@part
 def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h: Floats, A: Floats, b: Floats) -> None:
     """Add the equations ``E``, ``h`` of the ``x`` of all groups to those of the rows of a mode, ``A`` and ``b``."""
     P = h.shape[1]
@@ -187,7 +193,7 @@ def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h
 # them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
 
 
-@kernel
+@part
 def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
     """Sum what the last mode contributes to each fibre; those of few cells are left out, as nobody asks for theirs."""
     s = len(static[2]) or W.shape[1]
@@ -207,7 +213,7 @@ def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
                     sums.Nww[f, a, e] += N * W[k, a] * W[k, e]
 
 
-@kernel
+@part
 def add_fibres(
     tree: Tree,
     sums: Sums,
@@ -260,7 +266,7 @@ def add_fibres(
                     E[i, a, k] += x
 
 
-@kernel
+@part
 def redraw_prefixes(
     tree: Tree,
     sums: Sums,
@@ -297,7 +303,7 @@ def redraw_prefixes(
         first += q
 
 
-@kernel
+@part
 def set_up_second(
     tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, W: Floats, offset: float
 ) -> tuple[Floats, Floats]:
@@ -308,7 +314,7 @@ def set_up_second(
     return E, h
 
 
-@kernel
+@part
 def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
@@ -330,7 +336,7 @@ def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, off
     return E, h
 
 
-@kernel
+@part
 def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: Floats, F: Floats) -> None:
     """Sum over each group the products of ``y``, the outer product of ``v`` and ``w``, with itself, and ``y`` alone.
 
@@ -371,7 +377,7 @@ def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: 
                     at += a * s + c + 1
 
 
-@kernel
+@part
 def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W: Floats, A: Floats, b: Floats) -> None:
     """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
     P, m = X.shape[1], (len(static[1]) or V.shape[1]) * (len(static[2]) or W.shape[1])
@@ -397,7 +403,7 @@ def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W:
     spread(Q, P, m, A)
 
 
-@kernel
+@part
 def spread(Q: Floats, P: int, m: int, A: Floats) -> None:
     """Put the sums ``Q``, by pairs of entries of ``x`` and of ``y``, to where the equations ``A`` have them."""
     pair = 0
@@ -416,7 +422,7 @@ def spread(Q: Floats, P: int, m: int, A: Floats) -> None:
 # Whole sweeps.
 
 
-@kernel
+@part
 def redraw_core(
     core: Floats, numbers: Floats, flags: int, prior: PriorArrays, noise: Floats, A: Floats, b: Floats
 ) -> None:
@@ -447,7 +453,7 @@ def redraw_core(
         core[i] = 0.0 if prior.kind[i] == ABSENT else x[i + 1 - fixed]
 
 
-@kernel
+@part
 def redraw_scales(
     core: Floats, numbers: Floats, flags: int, prior: PriorArrays, gammas: Floats, A: Floats, b: Floats
 ) -> None:
@@ -470,7 +476,7 @@ def redraw_scales(
         numbers[VARIANCE] = (numbers[NOISE_RATE] + max(errors, 0.0) / 2.0) / gammas[-1]
 
 
-@kernel
+@entry(*_SWEEPS)
 def sweeps(
     order: Ints,
     cells: Ints,
@@ -538,7 +544,7 @@ def sweeps(
             kept[at, -1] = numbers[CENTRE] + numbers[OFFSET]
 
 
-@kernel
+@part
 def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
     """Set ``M[g] = S x_1 x`` for the ``x`` of every group."""
     P, r, s = len(static[0]) or S.shape[0], len(static[1]) or S.shape[1], len(static[2]) or S.shape[2]
@@ -550,7 +556,7 @@ def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
                     M[g, a, c] += S[k, a, c] * X[g, k]
 
 
-@kernel
+@entry((F2, I2, I2))
 def values_of_lines(lines: Floats, dims: Ints, cells: Ints) -> Floats:
     """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, rows + core + 1), shape (n, m)."""
     n, d, size, rows = len(cells), dims.shape[1], 1, 0
