@@ -25,7 +25,10 @@ out once, and answered alike. Every answer has a header `X-Request-Id`, which th
 
 ## Errors
 
-An answer that is no success is `{"error": {"code": .., "message": .., "request": ..}}`.
+An answer that is no success is a problem document, `application/problem+json` as in RFC 9457: `type`, `title`,
+`status`, `detail`, which says what is wrong and what to do, `instance`, and of ours `code`, `request`, and `errors`,
+which lists each place of the request that is wrong. A parameter of the query that is not known is refused. HEAD is
+answered wherever GET is.
 
 | status | code | meaning |
 |--:|:--|:--|

@@ -47,6 +47,11 @@ CHECKS = [
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "video", True, 1, {"date": "2026-02-28"}], "channel": ["x", 2]}
 BANDITS: dict[str, dict[str, Any]] = {
     "offers": {"modes": MODES, "context": ["segment"], "reward": "bernoulli", "window": "10 min", "default": 0},
+    "ranked": {
+        "modes": {"segment": ["new", "other"], "offer": ["a", "b", "video"]},
+        "context": ["segment"],
+        "adds": True,
+    },
     "beside": {"modes": MODES, "context": ["segment"], "apprentice": True, "adds": True, "capacity": 5, "remember": 5},
 }
 SHARES = {"open": 1, "admin": 8, "decide": 4, "read": 2, "limited": 2, "none": 1, "wrong": 1}
@@ -129,7 +134,8 @@ class World:
         pick = self.random.choice
         parameters = case.path_parameters or {}
         if "name" in parameters:
-            parameters["name"] = pick([*BANDITS])
+            ranks = "personalizer" in case.operation.path
+            parameters["name"] = "ranked" if ranks else pick([*BANDITS])
         if "id" in parameters:
             parameters["id"] = pick(self.ids) if case.operation.definition.raw["operationId"] != "revoke_key" else "x"
         if "what" in parameters:
@@ -160,6 +166,11 @@ class World:
             "baseline": self._arm,
             "floors": lambda: pick([0.1, [{"labels": self._arm(), "share": 0.2}]]),
             "window": lambda: pick(["1 h", 10, None]),
+            "actions": lambda: [{"id": one} for one in self.random.sample(["a", "b", "video", "new"], 3)],
+            "contextFeatures": lambda: [{"user": {"segment": pick(["new", "bus", 3, None])}}, {"x": [1]}],
+            "excludedActions": lambda: [pick(["a", "b", "none"])],
+            "eventId": lambda: pick([*self.ids, None, f"new-{self.random.random()}"]),
+            "value": lambda: pick([0, 1, -1, 0.5, 2]),
         }
         kept = {
             name: made[name]() if name in made and self.random.random() < 0.8 else one for name, one in body.items()

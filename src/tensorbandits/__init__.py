@@ -6,6 +6,7 @@
 >>> policy.tell(cell, 1.0)
 """
 
+import logging
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tensorbandits.advice import recommend
 from tensorbandits.amounts import RevenueLedger, SignedRevenueLedger
 from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.bandit.decision import Decision
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.evaluate import Evaluation, evaluate
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
 __version__ = version("tensorbandits")
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # whoever wants to read it adds another one
+
 __all__ = [
     "Allowed",
     "ApproximateThompsonSampling",
@@ -77,6 +81,7 @@ __all__ = [
     "TensorEnvironment",
     "TensorEpochGreedy",
     "TensorThompsonSampling",
+    "TensorbanditsError",
     "Trace",
     "Traits",
     "Tucker",

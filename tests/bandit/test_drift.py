@@ -6,6 +6,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.bandit.drift import NEWS, drift
 from tensorbandits.bandit.history import History
+from tensorbandits.bandit.sensitivity import sensitivity
 
 SHAPE = (4, 5, 3)
 
@@ -187,7 +188,7 @@ def test_diagnose_names_the_label_that_moved_and_says_it_in_words(tmp_path):
     tell(one, 600, lambda labels: float(labels["offer"] == "a"), rng)
     found = one.diagnose(max_rank=1)
     assert found.moved == ()
-    assert found.words.startswith("No level has moved, as far as 600 rewards tell")
+    assert found.drift.verdict in ("still", "too few")
     one.add_level("offer", "d")
     one.save(tmp_path / "one")
     one = tb.Bandit.load(tmp_path / "one")
@@ -202,9 +203,79 @@ def test_diagnose_names_the_label_that_moved_and_says_it_in_words(tmp_path):
     assert one.policy.ledger == before
 
 
-def test_diagnose_needs_some_rewards():
-    with pytest.raises(ValueError, match="tell the policy at least 8"):
-        bandit().diagnose()
+def test_without_rewards_the_answer_is_that_there_are_too_few_and_how_many_would_do():
+    for reward, what in (("gaussian", "rewards"), ("bernoulli", "clicks"), ("count", "rewards other than 0")):
+        found = bandit("thompson", reward=reward).diagnose()
+        assert (found.drift.verdict, found.matters.verdict) == ("too few", "too few")
+        assert (found.moved, found.actions) == ((), ())
+        assert "Too few to tell whether anything has moved: 0 rewards so far. From about" in found.words
+        assert f" {what} on," in found.words
+        assert f" {what}." in found.matters.words
+        assert found.drift.needed > 100
+        assert "No level has moved" not in repr(found)
+
+
+def test_that_nothing_moved_is_said_where_a_move_would_have_been_noticed():
+    same = np.zeros(SHAPE)
+    few, many = (sensitivity(play("gaussian", 0, same, same, greedy=False, rounds=n), "gaussian") for n in (400, 6000))
+    assert not few.enough
+    assert 1500 < few.needed < 6000
+    assert many.enough
+    assert many.levels == tuple(tuple(range(size)) for size in SHAPE)
+    fallen = same.copy()
+    fallen[:, 2] -= 0.5  # half of the spread of single rewards
+    noticed = [drift(play("gaussian", seed, same, fallen, greedy=False, rounds=6000), "gaussian") for seed in range(5)]
+    assert sum([(move.mode, move.level) for move in found.moves] == [(1, 2)] for found in noticed) >= 4
+
+
+def test_a_level_that_has_nearly_all_rewards_is_named_rather_than_everything():
+    rng, history = np.random.default_rng(0), History(SHAPE)
+    for t in range(4000):
+        level = 1 if rng.random() < 0.95 else int(rng.integers(5))
+        cell = (int(rng.integers(4)), level, int(rng.integers(3)))
+        history.record(cell, float(rng.standard_normal() - (level == 1) * (t > 2500)))
+    assert [(move.mode, move.level) for move in drift(history, "gaussian").moves] == [(1, 1)]
+
+
+def test_what_can_be_done_about_a_level_that_fell_is_done_and_undone():
+    one, rng = bandit("thompson", rank=1, reward="gaussian"), np.random.default_rng(0)
+    tell(one, 800, lambda labels: 0.0, rng)
+    tell(one, 800, lambda labels: -1.5 * (labels["offer"] == "b"), rng)
+    found = one.diagnose()
+    assert [(moved.mode, moved.label) for moved in found.moved] == [("offer", "b")]
+    retire, forget = found.actions
+    assert retire.change == {"retire_level": {"mode": "offer", "label": "b"}}
+    assert retire.python == "bandit.retire_level('offer', 'b')"
+    length = forget.change["change"]["half_life"]
+    assert 300 <= length <= 1200
+    for action in found.actions:
+        assert action.words in repr(found)
+        for step in (action.change, action.undo, action.change):
+            ((what, given),) = step.items()
+            getattr(one, what)(**given)
+    assert one.space.retired == {"offer": ["b"]}
+    assert one.diagnose().actions == ()  # all was done
+
+
+@pytest.mark.parametrize("truth", ["none", "main", "both"])
+def test_structure_is_said_once_and_never_against_the_truth(truth):
+    rng = np.random.default_rng(3)
+    space = tb.Space({"segment": list("abcd"), "offer": list("efghij"), "channel": list("xyz")}, ["segment"])
+    rows = [rng.standard_normal(size) for size in space.shape]
+    mean = {"none": 0.0, "main": rows[0][:, None] + rows[1], "both": 1.5 * np.multiply.outer(rows[0], rows[1])}[truth]
+    mean = np.broadcast_to(mean, (4, 6))
+    one = tb.Bandit(space, reward="gaussian", floors=0.3, seed=0)
+    allowed = {"none": {"too few", "nothing"}, "main": {"too few", "open", "alone"}, "both": {"too few", "together"}}
+    for end in (20, 100, 1500):
+        while one.policy.ledger.rounds < end:
+            decision = one.ask(segment="abcd"[rng.integers(4)])
+            cell = space.cell({**decision.context, **decision.arm})
+            one.tell(decision, float(mean[cell[:2]] + rng.standard_normal()))
+        found = one.diagnose()
+        assert found.matters.verdict in allowed[truth]
+        assert found.structure.words == found.matters.words
+        assert (found.matters.together is None) == (not found.matters.known)
+    assert found.matters.verdict != "too few"
 
 
 def test_amended_rewards_are_compared_as_they_are_now():

@@ -42,6 +42,29 @@ def test_a_reward_counts_within_a_sixty_fourth_of_a_half_life_of_what_it_should(
     assert one.policy.ledger.rounds == pytest.approx(exact, rel=0.011)
 
 
+def test_a_half_life_changes_while_a_bandit_runs_and_what_faded_stays_faded(tmp_path):
+    one = bandit()
+    tell = {"arm": {"a": "p", "b": "u"}, "context": {"s": "x"}, "reward": 1.0}
+    for _ in range(64):
+        one.tell(**tell)
+    assert one.policy.ledger.rounds == 64.0
+    one.change(half_life=32)
+    one.save(tmp_path / "bandit.safetensors")
+    one = tb.Bandit.load(tmp_path / "bandit.safetensors")
+    for _ in range(32):
+        one.tell(**tell)
+    assert one.policy.ledger.rounds == pytest.approx(32.0 + sum(2 ** (-age / 32) for age in range(32)), rel=0.02)
+    before = one.policy.ledger.rounds
+    one.change(half_life=None)
+    one.tell(**tell)
+    assert one.policy.ledger.rounds == before + 1.0
+    for wrong in (0, "soon", -1.0, True):
+        with pytest.raises((TypeError, ValueError), match=r"half_life is .*; give a duration"):
+            one.change(half_life=wrong)
+    with pytest.raises(ValueError, match=r"half_life is given, but .*plans its exploration once"):
+        tb.Bandit(tb.Space({"a": ["p", "q"], "b": ["u", "v"]}), "estr", rank=1, horizon=99).change(half_life=10)
+
+
 def test_time_fades_rewards_whether_or_not_there_are_others_and_never_backwards():
     now = 1e9
     one = bandit(half_life="10 s", clock=lambda: now)

@@ -156,6 +156,13 @@ def test_one_wrong_row_and_nothing_is_decided(what, policy):
     assert bandit.history()["decisions"].sum() == 1
 
 
+def test_a_row_is_named_by_its_place_among_all():
+    bandit = made()
+    bandit.space.retire_level("segment", "old")
+    with pytest.raises(ValueError, match=r"row 3 .*'old' of mode 'segment' is retired.* Refused too: row 5\."):
+        bandit.ask_many([{"segment": one} for one in ("new", "new", "new", "old", "new", "old")])
+
+
 def test_what_is_refused_midway_is_cancelled():
     """A rule that another thread makes while decisions are drawn forbids what is left."""
     bandit = made()

@@ -152,6 +152,16 @@ def test_compiling_is_announced_once(cache, capsys, monkeypatch):
     )
 
 
+def test_compiling_is_logged_where_somebody_reads_the_log(cache, capsys, caplog, monkeypatch):
+    monkeypatch.setattr(double, "__module__", compiled.__name__)
+    with caplog.at_level("INFO", logger="tensorbandits"):
+        run()
+    assert capsys.readouterr().err == ""
+    ((name, _, words),) = caplog.record_tuples
+    assert name == "tensorbandits.compile"
+    assert words.startswith("compiling for this machine")
+
+
 def test_without_any_folder_it_is_compiled_each_time(cache, capsys):
     names = {"__name__": "tensorbandits.example"}
     exec("def triple(x): return 3 * x", names)  # no file, so no place beside it

@@ -93,7 +93,7 @@ class Fake:
         self.rewards[number] = None
         day = {"date": "2024-02-29"}
         made = {"id": number, "arm": {"offer": "b", "day": day}, "context": data["context"], "propensity": 0.5}
-        return {**made, "by": "policy", "policy": "TensorThompsonSampling", "time": 1e9, "news": "of later"}
+        return {**made, "by": "policy", "policy": "thompson", "time": 1e9, "news": "of later"}
 
     def tell(self, data):
         if "arm" in data:

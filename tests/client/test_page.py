@@ -1,4 +1,4 @@
-"""The page on the client: what it shows for curl and JavaScript runs too."""
+"""What pages show for curl and JavaScript runs as it stands there."""
 
 import json
 import os
@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.client.served import served
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-the-client.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "how-to" / "use-the-client.md"
 SERVICE = "http://127.0.0.1:8000"
 
 
@@ -47,3 +49,21 @@ def test_curl_and_then_javascript(address, tmp_path):
     offer, said = run("node", shown("javascript", address), tmp_path / "page.mjs").split("\n", 1)
     assert offer in ("a", "b")
     assert "status: 'rewarded'" in said
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md", "docs/how-to/rank-and-reward.md"])
+def test_the_first_decision_in_curl(page, address, tmp_path):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    last = next(at for at, one in enumerate(blocks) if re.search(r"/(tell|reward) ", one))
+    script = "".join(one for one in blocks[: last + 1] if "curl" in one or "post" in one)
+    script = re.sub(r"^(git|python3|pip|tensorbandits|createuser) .*\n", "", script, flags=re.MULTILINE)
+    script = re.sub(r"(http://)?(localhost|127\.0\.0\.1):8000", address, script).replace("curl ", "curl -w '\\n' ")
+    said = run("curl", f"set -e\n{script}", tmp_path / "first.sh")
+    answers = [json.loads(line) for line in said.splitlines() if line]
+    name = next(one["name"] for one in answers if "modes" in one)
+    try:
+        found = httpx.get(f"{address}/v1/bandits/{name}").json()
+        assert (found["decisions"], found["rewards"]) == (1, 1)
+    finally:
+        httpx.delete(f"{address}/v1/bandits/{name}")

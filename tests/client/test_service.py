@@ -53,7 +53,7 @@ def test_a_campaign(bandit):
         assert set(decision.arm) == {"offer", "channel"}
         assert decision.context == {"segment": "new" if at % 2 else "old"}
         assert 0 < decision.propensity <= 1
-        assert (decision.by, decision.policy) == ("policy", "TensorThompsonSampling")
+        assert (decision.by, decision.policy) == ("policy", "thompson")
         assert tb.Decision.from_json(decision.to_json()) == decision
         shown.append(decision)
     for decision in shown[:20]:

@@ -99,6 +99,9 @@ def test_a_log_of_any_release_folds_to_what_was_known_then_and_goes_on(path, tmp
             ledger = host.core.policy.copy_ledger().state()
             for name, value in said["ledger"].items():
                 np.testing.assert_allclose(ledger[name], value, rtol=1e-12, err_msg=name)
+            changes, kinds = host.core.state.changelog.rows(), [event.kind for event in store.events(row.id)]
+            assert [one["kind"] for one in changes] == [kind for kind in kinds if kind in loading.CHANGE_KINDS]
+            assert {one["actor"] for one in changes} == {None}
             decided = said["ids"][-1]
             planned = host.core.state.plan(Tell(decided, 1), host.core.state.moment + 1.0)
             news = [New(event.kind, event.time, event.body(), event.decision) for event in planned]

@@ -41,6 +41,8 @@ def test_a_few_clicks_are_too_few_to_diagnose():
     assert found.words.startswith("Too few to tell: from 1,500 rewards with")
     assert "Come back with about" in found.words
     assert set(found.learned.values()) == {0.0}
+    assert (found.structure, found.rank) == (None, None)
+    assert "Suggested" not in repr(found)
 
 
 def test_a_diagnosis_changes_nothing_and_repeats_itself():

@@ -194,7 +194,8 @@ def test_events(bandit):
     events = bandit.events()
     assert [event["seq"] for event in events] == [1, 2, 3, 4, 5, 6]
     assert [event["decision"] for event in events] == [None, *ids]
-    assert set(events[0]) == {"seq", "time", "kind", "decision", "body"}
+    assert set(events[0]) == {"seq", "time", "kind", "decision", "actor", "body"}
+    assert {event["actor"] for event in events} == {"everybody"}  # as there are no keys
     assert [event["seq"] for event in bandit.events(after=2, limit=2)] == [3, 4]
     assert [event["seq"] for event in bandit.events(newest=True, limit=2)] == [6, 5]
     assert bandit.events(after=10**6) == []

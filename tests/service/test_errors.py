@@ -14,7 +14,8 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service.http.errors import CODES, COMMON, ErrorBody, Problem, explain, responses, short
+from tensorbandits.service.http.errors import CODES, COMMON, MEDIA, Problem, ProblemDocument, explain, responses
+from tensorbandits.service.http.validation import short
 from tensorbandits.store.errors import (
     NameTakenError,
     QuarantinedError,
@@ -69,11 +70,14 @@ def place():
 
 def problem(place, *call, **given):
     response = place.call(*call, **given)
-    assert response.headers["content-type"] == "application/json"
-    body = ErrorBody.model_validate(response.json())
-    assert body.error.request == response.headers["x-request-id"]
-    assert CODES[body.error.code][0] == response.status_code
-    return response.status_code, body.error.code, body.error.message
+    assert response.headers["content-type"] == MEDIA
+    body = ProblemDocument.model_validate(response.json())
+    assert body.request == response.headers["x-request-id"]
+    assert body.instance.endswith(f":{body.request}")
+    assert body.type.endswith(body.code)
+    assert CODES[body.code][0] == response.status_code == body.status
+    assert response.json()["error"] == {"code": body.code, "message": body.detail, "request": body.request}
+    return response.status_code, body.code, body.detail
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_real_errors_of_the_library():
     with pytest.raises(LookupError) as caught:
         bandit.tell("nobody", 1.0)
     assert explain(caught.value).code == "unknown_decision"
-    assert explain(caught.value).message == caught.value.args[0]
+    assert explain(caught.value).message == caught.value.args[0].removesuffix(": decision.id")
     with pytest.raises(ValueError, match="finite") as wrong:
         bandit.tell(bandit.ask().id, float("inf"))
     assert explain(wrong.value).message == str(wrong.value)
@@ -139,7 +143,7 @@ def test_notes_belong_to_the_words():
         ({"reward": 1, "name": "long"}, 'name is "long"; it should have at most 3 characters'),
         ({"reward": 1, "name": "bad"}, "the name is bad; give a good one"),
         ({"reward": 1, "items": [{"a": 1}, {"b": "x"}]}, 'items[1].b is "x"; it should be a valid integer'),
-        ({"reward": 1, "default": []}, "default is []; it should be a valid number (and 1 more)"),
+        ({"reward": 1, "default": []}, "default is []; give a number or a string"),
         ([1, 2], "the body is [1, 2]; give a JSON object"),
         ({"reward": 1, "count": 0, "role": 3}, "(and 1 more)"),
         ({"reward": "x" * 10_000}, f'reward is "{"x" * 60}.."'),
@@ -219,7 +223,7 @@ def test_secrets_are_struck_out_of_words_that_are_the_librarys():
 
 
 def test_long_words_are_cut_and_any_text_can_be_sent():
-    assert len(Problem("invalid", "x" * 100_000).body("r")) < 2_200
+    assert len(Problem("invalid", "x" * 100_000).body("r")) < 4_600
     assert json.loads(Problem("invalid", "\ud800\0").body("r"))["error"]["message"] == "\ud800\0"
     assert short(float("nan")) == "nan"
     assert len(short(b"x" * 10_000)) < 100
@@ -233,10 +237,10 @@ def test_openapi_says_which_errors_there_are():
         return {}
 
     found = app.openapi()["paths"]["/v1/bandits/{name}"]["get"]["responses"]
-    assert set(found) == {"200", "401", "403", "404", "413", "422", "429", "500", "503"}
+    assert set(found) == {"200", "401", "403", "404", "413", "422", "429", "500", "503", "504"}
     for status in set(found) - {"200"}:
-        content = found[status]["content"]["application/json"]
-        assert content["schema"] == {"$ref": "#/components/schemas/ErrorBody"}
+        content = found[status]["content"][MEDIA]
+        assert content["schema"] == {"$ref": "#/components/schemas/ProblemDocument"}
         for code, example in content["examples"].items():
             assert CODES[code][0] == int(status)
-            ErrorBody.model_validate(example["value"])
+            ProblemDocument.model_validate(example["value"])

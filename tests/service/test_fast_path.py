@@ -32,7 +32,7 @@ def told(response):
     """What an answer says, but for what differs each time."""
     body = response.json()
     if "error" in body:
-        body["error"].pop("request")
+        body["error"].pop("request"), body.pop("request"), body.pop("instance")
     else:
         body = sorted(body)
     headers = {name: value for name, value in response.headers.items() if name not in ("x-request-id", "date")}

@@ -379,13 +379,16 @@ def names_one(text, wrong):
     return any(re.search(rf"\b{seq + more}\b", text) for seq in wrong for more in (0, 1))
 
 
-def test_a_damaged_log_is_quarantined_and_all_others_are_served(damaged):
+def test_a_damaged_log_is_quarantined_and_all_others_are_served(damaged, caplog):
     place, wrong = damaged
     before = rows_of(place)
     with Service(place) as service:
         ready = service.http.get("/readyz")
         assert ready.status_code == 200
         assert ready.json()["quarantined"] == ["hurt"]
+        assert "bandit 'hurt' is quarantined: " in "".join(
+            message for name, _, message in caplog.record_tuples if name == "tensorbandits.service"
+        )
         hurt, sound = service.bandit("hurt"), service.bandit("sound")
         body = {"context": {"segment": "new"}}
         for path, sent in (("/ask", body), ("/tell", {"id": "decision-1", "reward": 1}), ("/best", body)):

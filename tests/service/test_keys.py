@@ -62,7 +62,7 @@ def test_the_first_key_must_be_an_admins(place):
         ({"name": "web", "role": "king"}, "it should be 'decide', 'read' or 'admin'"),
         ({"name": "", "role": "read"}, "at least 1 character"),
         ({"name": "a\nb", "role": "admin"}, "printable"),
-        ({"name": "web", "role": "read", "bandits": []}, "at least 1 item"),
+        ({"name": "web", "role": "read", "bandits": []}, "give at least 1"),
         ({"name": "web", "role": "read", "bandits": ["no name"]}, "bandits[0]"),
         ({"name": "web", "role": "read", "hash": "x"}, "hash is not known here"),
     ],

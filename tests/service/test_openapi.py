@@ -9,8 +9,8 @@ from tensorbandits.service.http.errors import CODES
 from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
-NOT_FOR_PROGRAMS = ("page", "static", "openapi")
-BINARY = ("export",)
+NOT_FOR_PROGRAMS = ("page", "docs", "static", "openapi")
+BINARY = ("export", "report")
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +36,21 @@ def checked(document, schema, value):
 
 
 def test_every_route_is_in_the_table(service, operations):
-    assert set(operations) == set(ACCESS) - set(NOT_FOR_PROGRAMS)
+    assert {_route(name) for name in operations} == set(ACCESS) - set(NOT_FOR_PROGRAMS)
     for name, (method, path, operation) in operations.items():
-        access = ACCESS[name]
+        access = ACCESS[_route(name)]
+        path = path.replace(name.removeprefix("view_"), "{what}") if name.startswith("view_") else path
         assert (method, path) == (access.method, access.path.replace(":path", "")), name
         assert ("security" in operation) == bool(access.roles), name
         assert operation["description"], name
         assert operation["tags"], name
     routes = {route.name for route in _routes(service.app.routes)}
     assert routes == set(ACCESS)
+
+
+def _route(name):
+    """The route of an operation; each view is one."""
+    return "view" if name.startswith("view_") else name
 
 
 def _routes(routes):
@@ -92,7 +98,7 @@ def test_every_body_and_answer_has_an_example(document, operations):
             assert name not in examples.BODIES
         for status in ("200", "201"):
             for content in operation["responses"].get(status, {}).get("content", {}).values():
-                if name not in BINARY:
+                if name not in BINARY and (not name.startswith("view_") or name in examples.ANSWERS):
                     checked(document, content["schema"], content["example"])
     assert set(examples.BODIES) | set(examples.ANSWERS) <= set(operations)
 
@@ -127,13 +133,49 @@ def test_every_example_works(tmp_path, document, operations):
                 if name == "restore_level":
                     send("retire_level", body)
                 send(name, body)
-        for name in ("healthz", "readyz", "metrics", "list_bandits", "get_bandit", "history", "list_events", "export"):
+        for name in (
+            "healthz",
+            "readyz",
+            "metrics",
+            "list_bandits",
+            "get_bandit",
+            "history",
+            "list_events",
+            "export",
+            "report",
+        ):
             send(name)
         send("me")
+        send("overviews")
         send("list_keys")
         send("diagnose")
-        method, path, _ = operations["view"]
-        assert service.http.request(method, path.format(name="offers", what="health")).status_code == 200
+        send("list_changes")
+        send("export_changes")
+        for name in [name for name in operations if name.startswith("view_")]:
+            send(name)
         send("create_key", {"name": "first", "role": "admin"})
         apart = {name for name in operations if "rank" in name}
-        assert set(operations) - set(sent) - apart == {"view", "get_decision", "revoke_key", "delete_bandit"}
+        assert set(operations) - set(sent) - apart == {"get_decision", "revoke_key", "delete_bandit"}
+
+
+def test_every_view_is_as_described(service, document, operations):
+    """Of a bandit with a holdout, before and after rewards, and of an apprentice."""
+    new = service.create(reward="bernoulli", holdout=0.3, window="1 h", default=0)
+    held = service.create(reward="bernoulli", holdout=0.3)
+    beside = service.create(reward="bernoulli", apprentice=True, rollout=0.3)
+    played = {"played": {"offer": "a", "channel": "sms"}, "propensity": 0.5}
+    new.ask()
+    for bandit, more in ((held, {}), (beside, played)):
+        made = bandit.post("/ask-many", {"requests": [{"context": {"segment": "new"}, **more}] * 120})["decisions"]
+        bandit.post("/tell-many", {"rewards": [{"id": one["id"], "reward": at % 2} for at, one in enumerate(made)]})
+    for bandit in (new, held, beside):
+        for name, (_, path, operation) in operations.items():
+            if name.startswith("view_"):
+                answer = service.http.get(path.format(name=bandit.name))
+                assert answer.status_code == 200, (name, answer.text)
+                checked(document, operation["responses"]["200"]["content"]["application/json"]["schema"], answer.json())
+        for mode in ("", "?mode=offer"):
+            answer = bandit.send("GET", f"/history{mode}").json()
+            checked(document, {"$ref": "#/components/schemas/HistoryAnswer"}, answer)
+        for body in ({}, {"context": {"segment": "new"}}):
+            checked(document, {"$ref": "#/components/schemas/BeliefsAnswer"}, bandit.post("/explain", body))

@@ -1,74 +1,35 @@
 """The page in a real browser: every view with data, by keyboard and on a phone, nothing from elsewhere, and the key."""
 
-import os
 import re
-import shutil
 import sqlite3
+from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.service.browsing import SCREENS, feed
 from tests.service.served import Service, until
 
-_NO_BROWSER = "there is no chromium that playwright could drive; install both, as the command of CI does"
-_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+TABS = [
+    "reward",
+    "traffic",
+    "heat",
+    "effects",
+    "arms",
+    "decisions",
+    "drift",
+    "apprentice",
+    "control",
+    "levels",
+    "events",
+    "health",
 ]
-TABS = ["reward", "traffic", "heat", "effects", "arms", "decisions", "drift", "apprentice", "events", "health"]
-FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 4, "arms": 1, "decisions": 1}
-SCREENS = {"desktop light": (1280, 900, "light"), "phone dark": (360, 740, "dark")}
+FIGURES = {"reward": 2, "traffic": 1, "heat": 2, "effects": 3, "arms": 1, "decisions": 1}
 STRANGE = {
     "<b>who</b>": ['<b>&"', "<img src=x onerror=hacked=1>"],
     "1": ["$a$ %{y}", "</script><script>hacked=1</script>", 7],
     "0": ["x" * 120, "ü 漢字 🙂"],
 }
-
-
-def refuse(words):
-    if os.environ.get("CI"):
-        pytest.fail(words)
-    pytest.skip(words)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        refuse(_NO_BROWSER)
-    if chromium is None:
-        refuse(_NO_BROWSER)
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
-        yield found
-        found.close()
-
-
-def feed(bandit, rounds=160, rewarded=150, played=None):
-    """Ask and tell, twenty at a time: clicks depend on the last mode."""
-    detail = bandit.detail()
-    modes, context = detail["levels"], detail["context"]
-    last = [mode for mode in modes if mode not in context][-1]
-    for begin in range(0, rounds, 20):
-        numbers = range(begin, min(begin + 20, rounds))
-        labels = [{mode: modes[mode][at % len(modes[mode])]["label"] for mode in context} for at in numbers]
-        requests = [{"context": some, **(played or {})} for some in labels]
-        decisions = bandit.post("/ask-many", {"requests": requests})["decisions"]
-        rewards = []
-        for at, one in zip(numbers, decisions):
-            good = one["arm"][last] == modes[last][0]["label"]
-            if at < rewarded:
-                rewards.append({"id": one["id"], "reward": int(at % 10 < (7 if good else 2))})
-        if rewards:
-            results = bandit.post("/tell-many", {"rewards": rewards})["results"]
-            assert all("error" not in answer for answer in results)
 
 
 @pytest.fixture(scope="module")
@@ -79,75 +40,6 @@ def served(service):
     feed(service.create("strange", STRANGE, context=["<b>who</b>"], reward="bernoulli", holdout=0.3))
     service.create("empty", reward="bernoulli")
     return service
-
-
-class Page:
-    """A page, with everything that it did which it should not have."""
-
-    def __init__(self, context, url):
-        self.tab, self.url, self.wrong, self.asked = context.new_page(), url, [], []
-        self.going, self.twice = {}, []
-        self.tab.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.tab.on("request", self._request)
-        self.tab.on("requestfinished", self._ended)
-        self.tab.on("requestfailed", self._ended)
-        self.tab.on(
-            "response", lambda answer: answer.status >= 400 and self.wrong.append(f"{answer.status} {answer.url}")
-        )
-
-    def _request(self, request):
-        self.asked.append(request.url)
-        if not request.url.startswith((self.url, "data:", "blob:")):
-            self.wrong.append(f"a request to {request.url}")
-        if "/view/" in request.url:
-            what = request.url.split("?")[0]
-            self.going[what] = self.going.get(what, 0) + 1
-            if self.going[what] > 1:
-                self.twice.append(what)
-
-    def _ended(self, request):
-        if "/view/" in request.url:
-            what = request.url.split("?")[0]
-            self.going[what] = self.going.get(what, 1) - 1
-
-    def open(self, place=""):
-        self.tab.goto(f"{self.url}/#/{place}")
-        return self.tab
-
-    def drawn(self, figures=1):
-        """Wait until so many charts are there."""
-        charts = "#panel figure:not([hidden]) .chart svg.main-svg:first-of-type"
-        self.tab.wait_for_function(f"() => document.querySelectorAll('{charts}').length >= {figures}", timeout=60_000)
-
-    def text(self, where="main"):
-        return self.tab.inner_text(where)
-
-    def says(self, words, where="#panel"):
-        """Wait until something is read there, also in charts."""
-        try:
-            read = (
-                "([where, words]) => [...document.querySelectorAll(where)].some(one => one.textContent.includes(words))"
-            )
-            self.tab.wait_for_function(read, arg=[where, words])
-        except Exception as error:
-            raise AssertionError(f"{words!r} is not in {self.tab.text_content('main')!r}") from error
-
-
-@pytest.fixture
-def visit(browser):
-    contexts = []
-
-    def visit(url, screen="desktop light", **options):
-        width, height, scheme = SCREENS[screen]
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
-        context.set_default_timeout(60_000)
-        contexts.append(context)
-        return Page(context, url)
-
-    yield visit
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -172,10 +64,10 @@ def test_views_say_what_they_show(served, visit):
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", "Highest", "intervals are"],
-        "effects": ["What matters", "offer × channel", "segment (given)"],
+        "effects": ["hat matters", "Main effects", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["moved", "Structure"],
+        "drift": ["Too few to tell whether anything has moved", "How modes act"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],
@@ -185,6 +77,31 @@ def test_views_say_what_they_show(served, visit):
         for some in expected:
             page.says(some)
     assert "160" in page.text(".tiles")
+    assert page.wrong == []
+
+
+def test_what_is_suggested_is_done_where_it_is_suggested_and_undone(service, visit):
+    bandit = service.create("falling", reward="gaussian")
+    for at in range(16):
+        rows = [{"context": {"segment": "new"}, "arm": {"offer": "abc"[n % 3], "channel": "sms"}} for n in range(60)]
+        gone = at >= 8
+        rewards = [
+            {**row, "reward": (n % 7) / 7 - 3.0 * (gone and row["arm"]["offer"] == "b")} for n, row in enumerate(rows)
+        ]
+        bandit.post("/tell-many", {"rewards": rewards})
+    page = visit(service.url, "phone dark", accept_downloads=True)
+    page.open("falling/drift")
+    page.says("offer: b fell")
+    page.tab.get_by_role("button", name="Do it: stop choosing offer 'b'").press("Enter")
+    page.says("Done: stop choosing offer 'b'")
+    assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [False, True, False]
+    page.tab.wait_for_function("() => !document.querySelector('#panel').innerText.includes('retire_level')")
+    page.tab.get_by_role("button", name="Undo").press("Enter")
+    page.says("Taken back.")
+    assert not any(one["retired"] for one in bandit.detail()["levels"]["offer"])
+    with page.tab.expect_download() as saved:
+        page.tab.get_by_role("button", name="Report").click()
+    assert saved.value.suggested_filename == "falling-report.html"
     assert page.wrong == []
 
 
@@ -280,6 +197,29 @@ def test_trouble_is_said_and_goes_away(served, visit):
     page.tab.wait_for_selector("#trouble:has-text('nothing')")
 
 
+def test_the_history_says_who_changed_what_and_what_became_of_a_decision(served, visit):
+    bandit = served.create(reward="bernoulli", holdout=0.1)
+    bandit.tell(bandit.ask(id="order-1")["id"], 1)
+    page = visit(served.url, "phone dark")
+    page.open(f"{bandit.name}/events")
+    page.says("made, of 2 segment x 3 offer x 2 channel", "summary")
+    bandit.patch(holdout=0.25)
+    bandit.post("/levels", {"mode": "offer", "label": "summer"})
+    page.says("offer: summer", "#panel section:first-child td")  # it is seen without a reload
+    page.tab.locator("#panel select").first.select_option("Changed,Created")
+    changes = page.tab.locator("#panel section").first
+    until(lambda: changes.locator("td", has_text="offer: summer").count() == 0)
+    row = changes.locator("tr", has_text="0.25")
+    assert row.locator("td").all_inner_texts()[1:] == ["everybody", "settings changed", "holdout", "0.1", "0.25"]
+    page.tab.get_by_label("decision id").fill("order-1")
+    page.tab.get_by_role("button", name="Look it up").click()
+    page.says("now rewarded, reward 1.")
+    with page.tab.expect_download() as saved:
+        page.tab.get_by_role("button", name="Save as CSV").click()
+    assert "Changed,everybody,holdout,0.1,0.25" in Path(saved.value.path()).read_text()
+    assert page.wrong == []
+
+
 def test_everything_can_be_reached_by_keyboard(served, visit):
     page = visit(served.url)
     page.open("campaign/reward")
@@ -290,6 +230,8 @@ def test_everything_can_be_reached_by_keyboard(served, visit):
     page.tab.keyboard.press("Enter")
     assert page.tab.evaluate("() => document.activeElement.id") == "main"
     page.tab.keyboard.press("Tab")  # all bandits
+    page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate("() => document.activeElement.textContent") == "Pause …"
     page.tab.keyboard.press("Tab")
     focused = "() => document.activeElement.id"
     assert page.tab.evaluate(focused) == "tab-reward"
@@ -357,7 +299,7 @@ def test_an_apprentice_is_switched_on(served, visit):
     assert "Your rule, which was played, earned" in page.text("#panel")
     page.tab.get_by_role("button", name="Switch the bandit on …").click()
     page.tab.get_by_role("button", name="Switch it on", exact=True).click()
-    page.tab.wait_for_selector("text=The bandit decides")
+    page.tab.wait_for_selector("h3:has-text('The bandit decides')")
     assert not bandit.detail()["apprentice"]
     assert page.wrong == []
 
@@ -386,6 +328,7 @@ def test_the_key_is_needed_where_there_are_keys(tmp_path, visit):
         page.tab.reload()
         page.drawn()
         page.open("campaign/apprentice")
+        page.tab.get_by_text("By hand").first.click()
         page.tab.wait_for_selector("text=Bearer $KEY")
         service.http.delete(f"/v1/keys/{read.split('_')[1]}", headers=bearer(admin)).raise_for_status()
         page.tab.wait_for_selector("text=was revoked")  # while it is looked at
@@ -471,3 +414,26 @@ def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
         cards["hurt"].get_by_text("quarantined", exact=True).wait_for()
         assert "event 9" in cards["hurt"].inner_text()
         assert "quarantined" not in cards["sound"].inner_text()
+
+
+def test_the_page_of_the_api_is_read_searched_and_tried(service, browser):
+    bandit = service.create()
+    tab = browser.new_page()
+    asked, errors = [], []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto(f"{service.url}/docs#ask")
+    form = tab.locator("#ask form")  # which the address opened
+    form.get_by_label("name", exact=True).fill(bandit.name)
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('propensity')")
+    form.get_by_label("Body, application/json").fill('{"context": {"segment": "nobody"}}')
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('#error-invalid')")
+    tab.get_by_label("Search").fill("retire level")
+    tab.wait_for_selector("p:has-text(' operations')")
+    assert tab.locator("details.operation[id]:visible .path", has_text="/levels/retire").count() == 1
+    assert tab.locator("#error-closed_decision").is_visible()
+    tab.close()
+    assert not errors
+    assert all(url.startswith(service.url) for url in asked)

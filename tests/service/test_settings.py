@@ -2,7 +2,10 @@ import dataclasses
 
 import pytest
 
+from tensorbandits.service.checkup import checked
 from tensorbandits.service.settings import MEBIBYTE, Settings, check_exposed, is_loopback
+from tensorbandits.store import Store
+from tensorbandits.store.errors import StoreError
 
 
 def test_arguments_win_over_variables_and_variables_over_defaults():
@@ -123,3 +126,62 @@ def test_only_loopback_goes_without_keys(host, alone):
 def test_the_address_is_one_that_a_browser_can_open():
     assert Settings(host="0.0.0.0", port=80).address == "http://127.0.0.1:80"
     assert Settings(host="::").address == "http://[::1]:8000"
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a file of settings."""
+
+    def write(text):
+        place = tmp_path / "service.toml"
+        place.write_text(text, encoding="utf-8")
+        return str(place)
+
+    return write
+
+
+def test_a_file_goes_behind_variables_and_these_behind_arguments(config):
+    place = config('port = 9000\nhost = "::1"\nworkers = 2\norigins = ["https://a.example", "http://localhost:5173/"]')
+    variables = {"TENSORBANDITS_CONFIG": place, "TENSORBANDITS_HOST": "localhost"}
+    settings, places = Settings.traced(variables, workers=3)
+    assert (settings.port, settings.host, settings.workers) == (9000, "localhost", 3)
+    assert settings.origins == "https://a.example,http://localhost:5173"
+    assert places["port"] == f"port in {place}"
+    assert set(places) == {"port", "host", "workers", "origins"}
+    assert Settings.read(settings.environment()) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("port = http", "is no TOML"),
+        ("prot = 9000", "is no setting; did you mean 'port'?"),
+        ('port = "http"', "service.toml is 'http'; give a whole number from 0 to 65535"),
+        ("[service]\nport = 1", "service in "),
+        ("port = 2026-01-01", "give text, a number, true or false, or a list of texts"),
+        ('origins = ["shop.example"]', "give origins with commas between them"),
+        ('store = "postgresql://me:hunter2@db"\nport = -1', "give a whole number"),
+    ],
+)
+def test_a_wrong_file_is_refused(config, text, words):
+    with pytest.raises(ValueError, match=r"service\.toml") as caught:
+        Settings.read({}, config(text))
+    assert words in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ValueError, match="cannot be read"):
+        Settings.read({}, "no such file.toml")
+
+
+def test_a_checkup_says_what_would_be_wrong_and_changes_nothing(tmp_path, config):
+    store = tmp_path / "events.db"
+    settings, places = Settings.traced({}, config(f'store = "{store}"\nport = 0'))
+    lines = list(checked(settings, places))
+    assert any(line.startswith("port = 0, from port in ") for line in lines)
+    assert lines[-1] == "the store is empty; its tables will be made"
+    assert not store.exists()
+    with pytest.raises(ValueError, match="other machines can reach"):
+        list(checked(dataclasses.replace(settings, host="0.0.0.0"), {}))
+    Store.open(store).close()
+    assert list(checked(settings, {}))[-1] == "the store is there, and has 0 keys"
+    with pytest.raises(StoreError, match="not there, or is read-only"):
+        list(checked(dataclasses.replace(settings, store=str(tmp_path / "no" / "events.db")), {}))

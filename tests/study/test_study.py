@@ -357,7 +357,8 @@ def test_the_lines_that_start_a_policy_run(folder, tmp_path, monkeypatch, capsys
     assert result.exit_code == 0, result.output
     lines = result.stdout[result.stdout.index("To start it:") :].splitlines()
     exec("\n".join(line[4:] for line in lines if line.startswith("    ")), {})
-    assert "segment 0" in capsys.readouterr().out
+    assert "bandit.ask(segment='segment 0', channel='channel 0')" in result.stdout
+    assert capsys.readouterr().out.startswith("{'offer': 'offer ")
 
 
 @pytest.mark.filterwarnings("ignore:a core")
@@ -375,7 +376,7 @@ def test_the_lines_run_for_every_policy_that_can_play(settings):
         exec(start_lines(log, plain, recipe, 5_000, None, shifted), found)
         made = recipe.make(shifted(0), 5_000)
         for name in ("rank", "reward", "noise"):
-            assert getattr(found["policy"], name, None) == getattr(made, name, None), (recipe, name)
+            assert getattr(found["bandit"].policy, name, None) == getattr(made, name, None), (recipe, name)
 
 
 def test_the_lines_start_what_was_studied(tmp_path):
@@ -393,7 +394,7 @@ def test_the_lines_start_what_was_studied(tmp_path):
     assert found["log"].levels == log.levels
     world = log.world(["segment"], standardise=True)
     assert (found["centre"], found["scale"]) == (world.centre, world.scale)
-    told = found["policy"].ledger
+    told = found["bandit"].policy.ledger
     assert told.rounds == log.ledger.rounds + 1
     assert log.ledger.standardised(world.centre, world.scale).variance == pytest.approx(1.0, abs=0.7)
 
@@ -425,7 +426,8 @@ def test_odd_levels_and_idle_columns_are_noticed(tmp_path):
     log = from_log(pa.table(table), ["offer", "segment", "weekday"], "paid")
     said = []
     study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
-    assert "Levels of offer that differ by case or spaces only: 'New ', 'new'" in said[0]
+    assert said[0].startswith("Clean the log first: levels differ by case or spaces only, and are probably the same. ")
+    assert "offer has 4 levels and would have 3. 'New ' and 'new' would be 'new'. --clean strip,casefold" in said[0]
     assert "Rare levels of offer, with their rewards: 'gone'" in said[0]
     assert "No difference was found between the levels of weekday:" in said[0]
     assert rare_levels(log, 1) == []
@@ -445,10 +447,10 @@ def test_main_effects_that_suffice_are_what_is_played_and_started(tmp_path):
     told = policies["Thompson sampling, additive"]
     assert told.settings == {"structure": "additive"}
     lines = start_lines(log, log.world(), told, 100)
-    assert "tb.TensorThompsonSampling(log.shape, structure='additive')" in lines
+    assert "tb.Bandit(space, 'thompson', structure='additive')" in lines
     found = {"frame": frame}
     exec(lines, found)
-    assert found["policy"].structure == "additive"
+    assert found["bandit"].policy.structure == "additive"
     said = []
     _, twin = study(log, tmp_path, policies=["ucb"], rounds=20, replications=1, say=said.append)
     assert "Structure after 3,000 rewards, the most that this log can tell of: main effects only (additive)." in said[0]
@@ -481,6 +483,7 @@ def test_logs_without_differences_or_repetitions_are_reported_without_nan(tmp_pa
         words[name] = twin.read_text(encoding="utf-8")
         assert "nan" not in words[name]
     assert "Nothing to learn was found" in words["constant"]
+    assert "tb.Bandit(space, 'thompson'" in words["constant"]  # whoever had luck
     assert not re.search("Structure|suggestion|lowest regret", words["constant"])
     assert "had the same regret. Over 20 rounds each would have earned **60 (60 to 60) reward**" in words["constant"]
     assert "had the lowest regret" in words["once"]

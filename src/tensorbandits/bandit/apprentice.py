@@ -39,6 +39,8 @@ _COUNT, _C, _CC, _R, _RR, _CR, _W, _WW, _EVENTS = range(9)
 # correction, q times the reward, correction, reward.
 _N, _Q, _QQ, _QC, _QR, _QN_C, _QN_R = range(7)
 
+Judgement = Literal["better", "worse", "open", "unsupported", "too few"]
+
 
 class Shadow(NamedTuple):
     """What an apprentice said of a decision before it was known what it earned."""
@@ -80,7 +82,7 @@ class Judged:
     rule: Estimated
     bandit: Estimated
     difference: Estimated
-    verdict: Literal["better", "worse", "open", "unsupported", "too few"]
+    verdict: Judgement
     bounded: bool
     intervals: Looks
 
@@ -140,6 +142,12 @@ class Apprentice:
             self._count_known()
         else:
             self._count(number)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Put other ids in the place of those of decisions."""
+        if names.keys() & self._shadows.keys():
+            self._shadows = type(self._shadows)((names.get(one, one), known) for one, known in self._shadows.items())
+            self._waiting = OrderedDict((names.get(one, one), None) for one in self._waiting)
 
     def forget(self, number: str | None) -> None:
         """Forget a decision that was cancelled, or is too old."""

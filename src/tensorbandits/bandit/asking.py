@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tensorbandits.bandit import commands
+from tensorbandits.bandit.book import check_id
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.decision import Advice, Decision, DecisionList, number_of
 from tensorbandits.bandit.events import Decided
@@ -31,6 +32,7 @@ class Asking(Running):
         id: str | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
+        subject: str | None = None,
         **labels: Label,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
@@ -39,13 +41,19 @@ class Asking(Running):
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping. An apprentice is told which arm your own rule
         plays, ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
+        ``subject`` is whom it is for, by an id of yours, for :meth:`~tensorbandits.Bandit.forget`.
         """
+        person = None if subject is None else check_id(subject, "subject")
         shown = check_flag(activate, "activate")
         ask = self._request(self.space.given(context, **labels), self._chosen(allowed), played, propensity)
         now = self._begin()
         if id is not None:
             self._core.state.book.refuse_taken(id)
-        return self._named(self._answer(ask, id, shown, now))
+        event = self._answer(ask, id, shown, now)
+        if person is not None:
+            with self._core.lock:
+                self._core.state.note_subject(event.id, person)
+        return self._named(event)
 
     def ask_many(
         self,
@@ -93,8 +101,7 @@ class Asking(Running):
         self._refuse_ids(numbers)
         if asks:
             self._learn()
-        snapshot = self._core.current()
-        _each(snapshot.refuse, list(dict.fromkeys(asks)) if played is None else asks)
+        self._refuse(asks)
         made: list[Decided] = []
         try:
             for ask, number in zip(asks, numbers, strict=True):
@@ -120,6 +127,17 @@ class Asking(Running):
         cell = None if played is None else self.space.cell({**self._context(given), **played})
         refuse_propensity(propensity, alone=played is None)
         return Ask(given, chosen, played=cell, propensity=propensity)
+
+    def _refuse(self, asks: Sequence[Ask]) -> None:
+        """Refuse requests that could not be decided; of those that are alike the first is looked at."""
+        snapshot, fine = self._core.current(), set[Ask]()
+
+        def could(ask: Ask) -> None:
+            if ask not in fine:
+                snapshot.refuse(ask)
+                fine.add(ask)
+
+        _each(could, asks)
 
     def _refuse_ids(self, ids: Sequence[str | None]) -> None:
         """Refuse ids that decisions have already, or of which one is given twice."""
@@ -151,7 +169,7 @@ class Asking(Running):
             number = state.book.ids.issue(state.book) if id is None else id
             [event] = state.plan(commands.Decide(drawn, number, shown), now)
             core.apply([event])
-            core.apply(state.plan(commands.Expire(), now))
+            core.expire(now)
         core.learner.take_in()
         assert isinstance(event, Decided)
         return event

@@ -6,6 +6,7 @@ become cells here, and cells labels. ``docs/explanation/architecture.md`` has th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,13 +15,17 @@ import numpy as np
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit.asking import Asking
+from tensorbandits.bandit.book import INACTIVE, OPEN
+from tensorbandits.bandit.changes import check_reason
 from tensorbandits.bandit.copies import Copies
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.decision import Decision, number_of
 from tensorbandits.bandit.looking import Looking
 from tensorbandits.bandit.making import Part, new_state
 from tensorbandits.bandit.running import Learning, check_learning
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.telling import Telling
+from tensorbandits.base import html
 from tensorbandits.base.checks import check_count, check_flag, check_seed
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
@@ -47,6 +52,8 @@ class Bandit(Asking, Telling, Looking, Copies):
     apprentice : whether the bandit runs beside a rule of your own, which each ask is given what it plays.
     rollout : of an apprentice, the share of decisions that it makes itself; your rule makes the others, drawn at
         random, so that :meth:`uplift` compares both from the first day. 0 only watches.
+    paused : whether the baseline decides for now, or, of an apprentice, your rule; what it earns is learned from all
+        the same. :meth:`change` pauses a bandit and lets it go on.
     window : how long a decision waits for its reward: a ``timedelta``, a text such as ``"10 min"``, or a whole number
         of rounds; ``None`` is for ever.
     default : the reward of a decision whose window has ended, such as 0 for clicks. A later reward takes its place.
@@ -89,6 +96,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
         apprentice: bool = False,
         rollout: float | None = None,
+        paused: bool = False,
         window: Any = None,
         default: float | None = None,
         adds: bool = False,
@@ -113,6 +121,7 @@ class Bandit(Asking, Telling, Looking, Copies):
             holdout=holdout,
             baseline=baseline,
             rollout=(0.0 if rollout is None else rollout) if apprentice else None,
+            paused=paused,
             window=window,
             default=default,
             adds=adds,
@@ -128,15 +137,25 @@ class Bandit(Asking, Telling, Looking, Copies):
 
     # Settings, and levels that come and go.
 
-    def change(self, **settings: Any) -> None:
-        """Change holdout, baseline, floors, ceilings, window, default, apprentice or rollout from now on.
+    def change(self, *, actor: str | None = None, **settings: Any) -> None:
+        """Change holdout, baseline, floors, ceilings, window, default, half_life, apprentice, rollout or paused.
 
-        They mean what they do where a bandit is made; ``None`` takes one away. Decisions that were made keep the window
-        that they began with.
+        They mean what they do where a bandit is made, from now on; ``None`` takes one away. Decisions that were made
+        keep the window that they began with. ``change(paused=True)`` has the baseline decide, until
+        ``change(paused=False)``. ``actor`` is who does it, for :meth:`changes`.
         """
-        self._do(commands.ChangeSettings({name: written_setting(name, value) for name, value in settings.items()}))
+        given = {name: written_setting(name, value) for name, value in settings.items()}
+        self._do(commands.ChangeSettings(given), actor)
 
-    def add_level(self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None) -> None:
+    def add_level(
+        self,
+        mode: str,
+        label: Label,
+        *,
+        like: Label | None = None,
+        rewards: float | None = None,
+        actor: str | None = None,
+    ) -> None:
         """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
 
         Or it starts ``like`` another level: as if so many of that one's ``rewards`` had been its own, spread over cells
@@ -144,15 +163,55 @@ class Bandit(Asking, Telling, Looking, Copies):
         outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
         clicks at rate r, as 3 / r.
         """
-        self._do(commands.AddLevel(mode, label, like, rewards))
+        self._do(commands.AddLevel(mode, label, like, rewards), actor)
 
-    def retire_level(self, mode: str, label: Label) -> None:
+    def retire_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
-        self._do(commands.RetireLevel(mode, label))
+        self._do(commands.RetireLevel(mode, label), actor)
 
-    def restore_level(self, mode: str, label: Label) -> None:
+    def restore_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a retired level again, with all that was learned of it."""
-        self._do(commands.RestoreLevel(mode, label))
+        self._do(commands.RestoreLevel(mode, label), actor)
+
+    def forget(
+        self,
+        *,
+        decision: str | Decision | None = None,
+        subject: str | None = None,
+        why: str,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> dict[str, Any]:
+        """Remove a person's data: of one decision, or of all that were made for a ``subject``; return how many.
+
+        The decisions get ids that mean nothing, and those that wait are cancelled. What was counted and learned stays,
+        and files that were saved before are as they were. ``why`` and ``actor`` are for :meth:`changes`: do not name
+        the person. With ``dry_run`` nothing is removed. Doing it again changes nothing.
+
+        >>> bandit = Bandit(Space({"offer": ["a", "b"]}), "ucb")
+        >>> bandit.tell(bandit.ask(subject="customer-17"), 1)
+        >>> bandit.forget(subject="customer-17", why="they asked us to")
+        {'decisions': 1, 'cancelled': 0, 'dry_run': False}
+        >>> bandit.policy.ledger.rounds
+        1.0
+        """
+        if (decision is None) == (subject is None):
+            raise TypeError("give either a decision or a subject, whose decisions are all meant")
+        reason, state = check_reason(why), self._core.state
+        self._do(None)
+        with self._core.lock:
+            numbers = [number_of(decision)] if decision is not None else state.of_subject(str(subject))
+            found = [(number, record) for number in numbers if (record := state.book.get(number)) is not None]
+        waiting = sum(record.state in (INACTIVE, OPEN) for _, record in found)
+        if found and not dry_run:
+            named = [(number, f"forgotten-{os.urandom(8).hex()}", record.time) for number, record in found]
+            self._do(commands.Forget(named, os.urandom(16).hex(), reason), actor)
+        return {"decisions": len(found), "cancelled": waiting, "dry_run": bool(dry_run)}
 
     def __repr__(self) -> str:
         return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"
+
+    def _repr_html_(self) -> str:
+        state = self._core.state
+        words = f"{state.decisions:,} decisions, {state.rewards:,.0f} rewards, {self.waiting:,} wait for theirs"
+        return html.block("Bandit", self.space._repr_html_(), words=[words, str(self.policy)])

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbandits.bandit import actions, matters
+from tensorbandits.bandit.actions import Action
 from tensorbandits.bandit.drift import NEWS, Drift, Move, drift
 from tensorbandits.bandit.history import History
+from tensorbandits.bandit.matters import Matters
+from tensorbandits.bandit.sensitivity import Sensitivity, said_of, sensitivity
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.curve import FEWEST
 from tensorbandits.model.effects import Kind, kind_of, kind_of_reward
+from tensorbandits.model.enough import rounded
 from tensorbandits.policies.diagnosis import Diagnosis, diagnose
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
+
+_LISTED = 5  # levels that a sentence lists
+_MILLION = 1e6
 
 
 class Moved(NamedTuple):
@@ -32,6 +44,24 @@ class Moved(NamedTuple):
     share: float
 
 
+class Movement(NamedTuple):
+    """What moved, whether it could have been noticed, and what to do.
+
+    ``verdict`` is ``"moved"``, ``"still"`` where a level that earned half, or twice, what it did would mostly have been
+    noticed, or ``"too few"``; ``needed`` is about how many rewards it takes to tell, of clicks that have not come yet
+    how many clicks (``in_events``). ``unjudged`` are levels of which it cannot be told, by mode.
+    """
+
+    verdict: Literal["moved", "still", "too few"]
+    moved: tuple[Moved, ...]
+    evidence: float
+    rewards: int
+    needed: float
+    in_events: bool
+    unjudged: dict[str, tuple[Label, ...]]
+    words: str
+
+
 @dataclass(frozen=True, repr=False)
 class Checkup:
     """Which structure the rewards of a bandit speak for, and which levels have moved.
@@ -41,6 +71,9 @@ class Checkup:
     some level's having moved than by none: 20 is news, which it is in at most one of 20 worlds in which nothing ever
     moves, however often one looks. ``rewards`` are those that were compared. ``words`` says it in a sentence. Of
     revenue all of it is about conversions: whether amounts have moved is not looked at.
+
+    ``matters`` is how much modes matter alone and together: the page shows no other. ``drift`` is whether a move would
+    have been noticed; that too few rewards are there to tell is an answer. ``actions`` are what can be done about it.
     """
 
     structure: Diagnosis
@@ -48,28 +81,51 @@ class Checkup:
     evidence: float
     rewards: int
     words: str
+    matters: Matters
+    drift: Movement
+    actions: tuple[Action, ...]
 
     def __repr__(self) -> str:
-        return f"{self.words}\n{self.structure!r}"
+        todo = [f"What to do: {one.words}: {one.python}" for one in self.actions]
+        return "\n".join([self.words, *todo, repr(self.structure)])
 
 
-def checkup(
-    space: Space,
-    ledger: Ledger,
-    history: History,
-    reward: str | None,
-    playing: Mapping[str, float],
-    *,
-    max_rank: int,
-    seed: int,
-) -> Checkup:
-    """Return what a ledger says of structures, beside those that a policy plays, and a history of levels that moved."""
-    kind = _kind(ledger, history, reward)
-    structure = diagnose(ledger, reward or kind, max_rank=max_rank, seed=seed, playing=playing)
-    found = drift(history, kind)
-    moved = tuple(_named(space, move) for move in found.moves)
-    what = "conversion rates" if ledger.kind else "mean rewards"
-    return Checkup(structure, moved, found.evidence, found.rewards, _words(found, moved, what))
+class Told(NamedTuple):
+    """What a bandit was told, and what its policy makes of it: all that a checkup looks at."""
+
+    space: Space
+    ledger: Ledger
+    history: History
+    reward: str | None
+    playing: Mapping[str, float]
+    together: NDArray[np.float64] | None  # the share of modes acting together that is believed, with bounds
+    structure: str | None  # that was given to the policy
+    forgets: bool | None  # whether rewards fade; None for a policy that cannot forget
+    floors: bool
+
+
+def checkup(told: Told, *, max_rank: int, seed: int) -> Checkup:
+    """Return what rewards say of structures, beside those that a policy plays, and which levels moved."""
+    kind = _kind(told.ledger, told.history, told.reward)
+    if told.ledger.rounds < FEWEST:
+        matter = matters.too_few(told.space.shape, kind, told.ledger.rounds, FEWEST)
+        structure = Diagnosis(kind, 0, {}, {}, None, None, matter.words, needed=matter.needed)
+    else:
+        reward = told.reward or kind
+        structure = diagnose(told.ledger, reward, max_rank=max_rank, seed=seed, playing=told.playing)
+        matter = Matters.of(structure, told.together, told.ledger.rounds)
+        structure = replace(structure, words=matter.words)  # one voice: held-out rewards alone may say otherwise
+    movement = _movement(told, kind)
+    return Checkup(
+        structure=structure,
+        moved=movement.moved,
+        evidence=movement.evidence,
+        rewards=movement.rewards,
+        words=movement.words,
+        matters=matter,
+        drift=movement,
+        actions=tuple(_actions(told, matter, movement)),
+    )
 
 
 def _kind(ledger: Ledger, history: History, reward: str | None) -> Kind:
@@ -82,6 +138,29 @@ def _kind(ledger: Ledger, history: History, reward: str | None) -> Kind:
     return kind_of(whole if len(whole) else ledger)
 
 
+def _movement(told: Told, kind: Kind) -> Movement:
+    found, noticed = drift(told.history, kind), sensitivity(told.history, kind)
+    moved = tuple(_named(told.space, move) for move in found.moves)
+    unjudged = {
+        mode: tuple(
+            label
+            for level, label in enumerate(told.space.levels[at])
+            if level not in noticed.levels[at] and label not in told.space.retired.get(mode, [])
+        )
+        for at, mode in enumerate(told.space.modes)
+    }
+    unjudged = {mode: labels for mode, labels in unjudged.items() if labels}
+    what = "conversion rates" if told.ledger.kind else "mean rewards"
+    verdict: Literal["moved", "still", "too few"]
+    if moved:
+        verdict, words = "moved", _moved_words(found, moved, what)
+    elif noticed.enough:
+        verdict, words = "still", _still_words(found, kind, unjudged)
+    else:
+        verdict, words = "too few", _too_few_words(found, kind, noticed)
+    return Movement(verdict, moved, found.evidence, found.rewards, noticed.needed, noticed.in_events, unjudged, words)
+
+
 def _named(space: Space, move: Move) -> Moved:
     mode = label = None
     if move.mode is not None and move.level is not None:
@@ -89,16 +168,63 @@ def _named(space: Space, move: Move) -> Moved:
     return Moved(mode, label, move.ago, move.before, move.after, move.cells, move.share)
 
 
-def _words(found: Drift, moved: tuple[Moved, ...], what: str) -> str:
-    if not moved:
-        return (
-            f"No level has moved, as far as {found.rewards:,} rewards tell: the evidence is {found.evidence:.2g}, and "
-            f"{NEWS:g} would be news."
-        )
+def _moved_words(found: Drift, moved: tuple[Moved, ...], what: str) -> str:
     parts = [
         f"{'everything' if one.mode is None else f'{one.mode} {one.label!r}'} has moved, about {one.ago:,} rewards ago "
         f"({what} of the same cells: {one.before:.3g} before, {one.after:.3g} since)"
         for one in moved
     ]
     words = "; ".join(parts)
-    return f"{words[0].upper()}{words[1:]}. The evidence is {found.evidence:.2g}, and {NEWS:g} is news."
+    evidence = f"{found.evidence:.2g}" if found.evidence < _MILLION else "more than a million"
+    return f"{words[0].upper()}{words[1:]}. The evidence is {evidence}, and {NEWS:g} is news."
+
+
+def _still_words(found: Drift, kind: Kind, unjudged: Mapping[str, tuple[Label, ...]]) -> str:
+    words = (
+        f"No level has moved: one that moved {said_of(kind)}, half way through {found.rewards:,} rewards, would "
+        f"mostly have been noticed. The evidence is {found.evidence:.2g}, and {NEWS:g} would be news."
+    )
+    if unjudged:
+        words += f" Too little was played to tell of {_listed(unjudged)}."
+    return words
+
+
+def _listed(levels: Mapping[str, tuple[Label, ...]]) -> str:
+    """Levels by mode, of many how many there are."""
+    return "; ".join(
+        f"{mode} {', '.join(repr(label) for label in labels)}"
+        if len(labels) <= _LISTED
+        else f"{len(labels):,} levels of {mode}"
+        for mode, labels in levels.items()
+    )
+
+
+def _too_few_words(found: Drift, kind: Kind, noticed: Sensitivity) -> str:
+    what = ("clicks" if kind == "bernoulli" else "rewards other than 0") if noticed.in_events else "rewards"
+    have = f"{found.rewards:,} reward{'' if found.rewards == 1 else 's'} so far"
+    have += ", all of them 0" if noticed.in_events and found.rewards else ""
+    return (
+        f"Too few to tell whether anything has moved: {have}. From about {rounded(noticed.needed)} {what} on, a "
+        f"level that moves {said_of(kind)} is mostly noticed; what moves more is found sooner."
+    )
+
+
+def _actions(told: Told, matter: Matters, movement: Movement) -> Iterator[Action]:
+    fallen = [(m.mode, m.label) for m in movement.moved if m.mode is not None and m.after < m.before]
+    for mode, label in fallen:
+        if label is not None and (found := actions.retire(told.space, mode, label)) is not None:
+            yield found
+    if movement.moved and told.forgets is not None and not told.forgets:
+        yield actions.forget(max(one.ago for one in movement.moved))
+    if movement.verdict == "still" and not told.floors:
+        decided = {
+            mode: labels
+            for mode, labels in movement.unjudged.items()
+            if told.space.position(mode) not in told.space.context
+        }
+        if (floors := actions.try_again(decided)) is not None:
+            yield floors
+    if told.structure == "additive" and matter.verdict == "together":
+        yield actions.rebuild(None)
+    elif told.structure not in (None, "additive") and matter.verdict == "alone":
+        yield actions.rebuild("additive")

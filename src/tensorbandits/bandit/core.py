@@ -8,9 +8,11 @@ takes neither.
 from __future__ import annotations
 
 import copy
+import logging
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,11 +20,11 @@ import numpy as np
 
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
-from tensorbandits.bandit.checkup import Checkup, checkup
-from tensorbandits.bandit.commands import Ask, Command, Drawn, Import
+from tensorbandits.bandit.checkup import Checkup, Told, checkup
+from tensorbandits.bandit.commands import Ask, Command, Drawn, Expire, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
-from tensorbandits.bandit.events import BanditEvent
+from tensorbandits.bandit.events import BanditEvent, TimedOut
 from tensorbandits.bandit.history import History
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.learner import Learner
@@ -31,11 +33,17 @@ from tensorbandits.bandit.state import Lesson, State, restored
 from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.bandit.uplift import Uplift, uplift
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.frames import Backend
+from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
 from tensorbandits.policies.approximate import as_modelling
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import NothingAllowedError
+
+_CHECKED = 300.0  # seconds for which a checkup is good, if rewards have not grown by a tenth
+
+_LOG = logging.getLogger("tensorbandits.decisions")
 
 
 class Core:
@@ -46,6 +54,8 @@ class Core:
         itself = weakref.ref(self)
         self.learner = Learner(state.policy, ring, lambda draws, ahead: _publish(itself, draws, ahead))
         self.snapshot = self._made()
+        self._checking = threading.Lock()  # held while a checkup is made; whoever has it takes the others
+        self._found: tuple[Checkup, float, float, Any] | None = None  # the last one, its time, rewards and version
 
     @property
     def space(self) -> Space:
@@ -83,6 +93,17 @@ class Core:
                 lessons += self.state.apply(event)
             self.learner.leave(lessons, refused)
             self.sync()
+
+    def expire(self, time: float) -> None:
+        """Close decisions whose window has ended, and those that are too many; the lock is held."""
+        events = self.state.plan(Expire(), time)
+        self.apply(events)
+        if events and _LOG.isEnabledFor(logging.DEBUG):
+            shown, default = sum(isinstance(event, TimedOut) for event in events), self.state.book.default
+            told = "nothing is told of them" if default is None else f"each is told {default:g}"
+            _LOG.debug("%d decisions expired without a reward, and %s", shown, told)
+            if shown < len(events):
+                _LOG.debug("%d decisions that were never shown were cancelled, as too many wait", len(events) - shown)
 
     def sync(self) -> None:
         """Follow levels, rules and settings, which other hands may have changed too; the lock is held."""
@@ -141,7 +162,7 @@ class Core:
 
     def own_again(self) -> None:
         """Be of use in a child process, in which no thread of the parent goes on."""
-        self.lock = threading.RLock()
+        self.lock, self._checking = threading.RLock(), threading.Lock()
         self.state.book.ids.renew()
         self.space.own_again()
         self.learner.own_again()
@@ -190,8 +211,31 @@ class Core:
         history = History.from_state(past, shape)
         if shape != ledger.shape:
             history.grow(ledger.shape)
-        kind = getattr(self.policy, "reward", None)
-        return checkup(self.space, ledger, history, kind, playing, max_rank=max_rank, seed=seed)
+        return checkup(self._told(ledger, history, playing), max_rank=max_rank, seed=seed)
+
+    def _told(self, ledger: Ledger, history: History, playing: Mapping[str, float]) -> Told:
+        policy, model = self.policy, as_modelling(self.policy)
+        return Told(
+            *(self.space.copy(), ledger, history, getattr(policy, "reward", None), playing),
+            together=None if model is None or not ledger.rounds else model.acting_together(),
+            structure=getattr(policy, "structure", None),
+            forgets=None if policy.keeps() is not None else self.state.fading.half_life is not None,
+            floors=bool(self.state.shares.floors),
+        )
+
+    def findings(self) -> Checkup:
+        """Return a checkup that is not old: of five minutes ago, or of nine tenths of the rewards, at most.
+
+        It is what all views of a page say of drift and structure, so that no two of them differ.
+        """
+        with self._checking:
+            known = (self.state.rewards, self.state.version)
+            kept, at, rewards, version = self._found or (None, 0.0, 0.0, None)
+            fresh = known == (rewards, version) or (time.monotonic() - at < _CHECKED and known[0] < 1.1 * rewards)
+            if kept is None or version != known[1] or not fresh:
+                kept = self.diagnose()
+                self._found = kept, time.monotonic(), *known
+            return kept
 
     def timeline(self) -> Timeline:
         """Return a copy of what was decided and earned over time."""
@@ -212,10 +256,10 @@ class Core:
         found = uplift(compared, kind, over=over or usual, level=level, looks=looks)
         return uplift(compared, kind, level=level, looks=looks) if over is None and found.verdict == "none" else found
 
-    def history(self, mode: str | None = None) -> Any:
+    def history(self, mode: str | None = None, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, by side, and of each level if given a mode."""
         at = None if mode is None else self.space.position(mode)
-        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+        return self.timeline().frame(at, () if at is None else self.space.levels[at], backend)
 
     # Saving and making again.
 

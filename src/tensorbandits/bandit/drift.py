@@ -38,6 +38,7 @@ _GRID = 129
 _CELLS = 4000  # cells that are compared: those with the most rewards
 _MOVES = ((0.5, 0.25), (1.0, 0.25), (2.0, 0.25))  # of tau: how far all cells move, and each from there
 _EACH = (0.5, 1.0, 2.0)  # of tau: how far each cell moves by itself
+WAYS = 2 * len(_MOVES) + len(_EACH)
 _STEPS = 30  # of the likelihood's way to m and tau
 _POOLED = 20.0  # rewards as which the noise of all cells counts in that of one
 _FEWEST = 10.0  # degrees of freedom of the noise
@@ -81,19 +82,21 @@ def drift(history: History, kind: Kind) -> Drift:
     >>> [(move.mode, move.level, round(move.after - move.before)) for move in drift(history, "gaussian").moves]
     [(1, 2, 1)]
     """
-    compared = _Compared.of(history, kind)
+    compared = RepeatedCells.of(history, kind)
     if compared is None or len(history.blocks) < 2:
         return Drift((), 0.0, history.told)
     evidence, strongest, everything = compared.strongest()
     moves: list[Move] = []
     if evidence >= math.log(NEWS):
         levels = _levels(compared)
-        alone = everything.log_evidence > sum(move.log_evidence for move in levels)
+        # Where nearly all is played of one level, that it moved and that everything did explain the same: then it is
+        # said of the level, as nothing is known of the others.
+        alone = everything.log_evidence > sum(move.log_evidence for move in levels) + math.log(NEWS)
         moves = [everything] if alone else levels or [strongest]
     return Drift(tuple(moves), math.exp(min(evidence, _LARGEST)), history.told)
 
 
-def _levels(compared: _Compared | None) -> list[Move]:
+def _levels(compared: RepeatedCells | None) -> list[Move]:
     """Return levels that moved, each by cells that those before it do not have."""
     moves: list[Move] = []
     while compared is not None:
@@ -105,7 +108,7 @@ def _levels(compared: _Compared | None) -> list[Move]:
     return moves
 
 
-class _Compared:
+class RepeatedCells:
     """The cells that were rewarded in more than one block, and what their values may be.
 
     ``counts`` and ``totals`` are (B, C): of each block. ``noise`` (C,) divides a log-likelihood.
@@ -121,7 +124,7 @@ class _Compared:
         self.prior, self.tau = _prior(self.grid, values)
 
     @classmethod
-    def of(cls, history: History, kind: Kind) -> _Compared | None:
+    def of(cls, history: History, kind: Kind) -> RepeatedCells | None:
         """Return what can be compared of a history, or ``None``."""
         found: dict[Cell, int] = {}
         at = [[found.setdefault(tuple(cell), len(found)) for cell in block.cells.tolist()] for block in history.blocks]
@@ -138,12 +141,12 @@ class _Compared:
         cells = np.array(list(found), dtype=np.int64)
         return cls(kind, cells[most], counts[:, most], totals[:, most], noise[most], ages)
 
-    def without(self, mode: int | None, level: int | None) -> _Compared | None:
+    def without(self, mode: int | None, level: int | None) -> RepeatedCells | None:
         """Return the cells that have not this level."""
         kept = np.zeros(len(self.cells), dtype=bool) if mode is None else self.cells[:, mode] != level
         if not kept.any():
             return None
-        return _Compared(
+        return RepeatedCells(
             self.kind, self.cells[kept], self.counts[:, kept], self.totals[:, kept], self.noise[kept], self.ages
         )
 
@@ -152,7 +155,7 @@ class _Compared:
 
         So many rewards that they tell values apart that the grid cannot count as fewer: what is finer is no news.
         """
-        known = _information(self.kind, self.counts.sum(axis=0), self.totals.sum(axis=0)) / self.noise
+        known = self.information()
         finest = 1.0 / (self.grid[1] - self.grid[0]) ** 2
         scale = np.minimum(1.0, finest / np.maximum(counts * known, _SMALLEST)) / self.noise
         if self.kind == "gaussian":
@@ -162,6 +165,10 @@ class _Compared:
             logs = totals[:, None] * self.grid - counts[:, None] * _cumulant(self.kind, self.grid)
             logs = scale[:, None] * logs
         return np.asarray(logs - logs.max(axis=1, keepdims=True))
+
+    def information(self) -> Floats:
+        """Return what a reward tells of the value of each cell, (C,)."""
+        return _information(self.kind, self.counts.sum(axis=0), self.totals.sum(axis=0)) / self.noise
 
     def factors(self, before: Floats, after: Floats) -> Floats:
         """Return the logs of how much better each way to move explains each cell than none does, (M, C)."""

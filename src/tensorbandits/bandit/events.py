@@ -2,27 +2,30 @@
 
 Events are facts: folding the events of a log, in their order, gives the state of a bandit. To add a kind, write a class
 here and a method of :class:`~tensorbandits.bandit.state.State` that applies it. A field that has its default is not
-written.
+written. Who did it is written by whoever appends the event, as a short mark (:mod:`~tensorbandits.bandit.actors`).
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
+from tensorbandits.bandit.actors import MARK, SERVICE
 from tensorbandits.bandit.apprentice import Shadow
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.base import codec
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.ledger import Ledger
 
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
 # Of a long text, some at a time: one call for all of it would stop every other thread for milliseconds.
 _BYTES, _LETTERS = 3 * 2**16, 4 * 2**16
-_APART = ("time", "id")  # fields that a log keeps in columns of their own
+_APART = ("time", "id", "actor")  # fields that are not written in the body by their name
 # Fields that are not written as they are: their word, and how they are written and read.
 _CELL: dict[str, Any] = {"write": list, "read": tuple}
 _PROPENSITY: dict[str, Any] = {"word": "p"}
@@ -30,7 +33,7 @@ _CHANCES: dict[str, Any] = {"write": lambda chances: list(chances), "read": lamb
 _WOULD: dict[str, Any] = {"write": Shadow.written, "read": Shadow.read}
 
 
-class UnknownEventError(ValueError):
+class UnknownEventError(TensorbanditsError, ValueError):
     """The log has an event of a kind that this release does not know."""
 
 
@@ -48,10 +51,15 @@ def _unpacked(text: str) -> Ledger:
 
 @dataclass(frozen=True)
 class BanditEvent:
-    """One thing that happened at a time; its kind is the name of its class."""
+    """One thing that happened at a time; its kind is the name of its class.
+
+    ``actor`` is who did it, of a change: of decisions and rewards it stands in the log only, as they are so many.
+    """
 
     kinds: ClassVar[dict[str, type[BanditEvent]]] = {}
+    change: ClassVar[bool] = True  # whether it belongs to the history of changes, apart from decisions and rewards
     time: float
+    actor: str | None = field(default=None, kw_only=True, repr=False)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -76,6 +84,14 @@ class BanditEvent:
                 body[one.metadata.get("word") or one.name] = one.metadata.get("write", _same)(value)
         return body
 
+    def noted(self) -> dict[str, Any]:
+        """Return what the history of changes keeps of it."""
+        return self.body()
+
+    def signed(self, actor: str | None) -> Self:
+        """Return a change with its actor, and anything else as it is."""
+        return replace(self, actor=actor) if self.change and actor is not None else self
+
     @classmethod
     def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
         """Return the event that a log has."""
@@ -84,7 +100,7 @@ class BanditEvent:
             word = one.metadata.get("word") or one.name
             if one.name == "id":
                 given["id"] = str(decision)
-            elif one.name != "time" and (word in body or one.default is MISSING):
+            elif one.name not in _APART and (word in body or one.default is MISSING):
                 given[one.name] = one.metadata.get("read", _same)(body[word])
         return cls(**given)
 
@@ -111,6 +127,11 @@ class Created(BanditEvent):
 
     settings: Mapping[str, Any]
 
+    def noted(self) -> dict[str, Any]:
+        """Return the settings, with numbers of levels in the place of all labels."""
+        sizes = {mode: len(levels) for mode, levels in self.settings.get("modes", {}).items()}
+        return {"settings": {name: one for name, one in self.settings.items() if name != "modes"}, "sizes": sizes}
+
 
 @dataclass(frozen=True)
 class Decided(BanditEvent):
@@ -120,6 +141,7 @@ class Decided(BanditEvent):
     ``chances`` are those of policy and holdout to make it, where they are not what the settings say.
     """
 
+    change = False
     id: str
     cell: Cell = field(metadata=_CELL)
     propensity: float | None = field(metadata=_PROPENSITY)
@@ -140,6 +162,7 @@ class Decided(BanditEvent):
 class Activated(BanditEvent):
     """A decision was shown: its window begins."""
 
+    change = False
     id: str
 
 
@@ -147,6 +170,7 @@ class Activated(BanditEvent):
 class Cancelled(BanditEvent):
     """A decision was not carried out, and takes no reward."""
 
+    change = False
     id: str
 
 
@@ -154,6 +178,7 @@ class Cancelled(BanditEvent):
 class Rewarded(BanditEvent):
     """A decision got its reward, the first one that was told of it."""
 
+    change = False
     id: str
     reward: float
 
@@ -167,6 +192,7 @@ class Amended(Rewarded):
 class TimedOut(BanditEvent):
     """The window of a decision ended without a reward; it gets the default, if there is one."""
 
+    change = False
     id: str
     reward: float | None
 
@@ -178,6 +204,7 @@ class Unchanged(BanditEvent):
     ``status`` and ``reward`` are what it was answered.
     """
 
+    change = False
     id: str
     status: str
     reward: float | None
@@ -187,6 +214,7 @@ class Unchanged(BanditEvent):
 class Told(BanditEvent):
     """The reward of a cell was told without a decision; with ``trials``, so many of which ``reward`` succeeded."""
 
+    change = False
     cell: Cell = field(metadata=_CELL)
     reward: float
     trials: int | None = None
@@ -225,9 +253,10 @@ class RuleChanged(BanditEvent):
 
 @dataclass(frozen=True)
 class Changed(BanditEvent):
-    """Some settings are others now."""
+    """Some settings are others now; ``was`` is what they were, which events of early releases do not say."""
 
     settings: Mapping[str, Any]
+    was: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -253,10 +282,15 @@ class Imported(BanditEvent):
             self.packed.append(_packed(self.ledger))
         return {"ledger": self.packed[0], "added": dict(self.added), **self.said}
 
+    def noted(self) -> dict[str, Any]:
+        """Return all but the ledger."""
+        said = self.said if self.start is None else self.start.said()
+        return {"added": dict(self.added), **{name: one for name, one in said.items() if name != "digest"}}
+
     @classmethod
     def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
         """Return the event that a log has."""
-        said = {name: value for name, value in body.items() if name not in ("ledger", "added")}
+        said = {name: value for name, value in body.items() if name not in ("ledger", "added", MARK)}
         return cls(time, _unpacked(body["ledger"]), body["added"], said)
 
 
@@ -273,10 +307,49 @@ class Skipped(BanditEvent):
     who: str
     why: str
 
+    def noted(self) -> dict[str, Any]:
+        """Return which event it leaves out, and why."""
+        return {"skipped": self.seq, "why": self.why}
+
     @property
     def decision(self) -> str:
         """A name by which the log finds it."""
         return skip_name(self.seq)
+
+
+@dataclass(frozen=True)
+class Forgotten(BanditEvent):
+    """The ids of some decisions were replaced by names, everywhere, as somebody wanted a person's data removed.
+
+    Whoever still knows an id, as a server that runs does, finds it by the time of the decision and a digest of the
+    salt and the id.
+    """
+
+    names: list[str]
+    times: list[float]
+    digests: list[str]
+    salt: str
+    why: str
+
+    def found(self, decisions: Iterable[tuple[str, float]]) -> dict[str, str]:
+        """Return the names of those it is about, by id, of decisions that are given by id and time."""
+        times, names = set(self.times), dict(zip(self.digests, self.names, strict=True))
+        near = (number for number, time in decisions if time in times)
+        return {number: names[digest] for number in near if (digest := digest_of(number, self.salt)) in names}
+
+    def noted(self) -> dict[str, Any]:
+        """Return how many decisions it is about, and why."""
+        return {"decisions": len(self.names), "why": self.why}
+
+
+def digest_of(number: str, salt: str) -> str:
+    """Return what an id is found by, by those who know it."""
+    return blake2b(number.encode("utf-8", "surrogatepass"), digest_size=16, key=bytes.fromhex(salt)).hexdigest()
+
+
+def mark_of(kind: str, body: Mapping[str, Any]) -> Any:
+    """Return the mark of who did what an event of a log says; a window that ends by itself is the service's doing."""
+    return SERVICE if kind == "TimedOut" else body.get("who") if kind == "Skipped" else body.get(MARK)
 
 
 def skip_name(seq: int) -> str:

@@ -5,8 +5,9 @@ With ``w`` the law of the policy, ``f`` the floors, ``b`` the baseline and ``h``
     p = h b + (1 - h) (f + (1 - sum f) w)
 
 ``w`` is uniform over the best arms of a ring of recent draws of the posterior. Ceilings move some of ``w`` from arms
-that would get too much to the best of the others. A policy that does not sample draws by itself: one without chance has
-``w = 1`` for its choice; of one with chance (elimination, epoch-greedy) no probability is known, and it is ``None``.
+that would get too much to the best of the others. While a bandit is paused, ``h`` is 1. A policy that does not sample
+draws by itself: one without chance has ``w = 1`` for its choice; of one with chance (elimination, epoch-greedy) no
+probability is known, and it is ``None``.
 """
 
 from __future__ import annotations
@@ -136,8 +137,11 @@ class RequestLaw:
     def __init__(self, query: Query, shares: Shares) -> None:
         self.query, self._shares = query, shares
         self.floors = Spread(query, shares.floors)
-        self.baseline = Spread(query, shares.baseline if shares.holdout else (), whole=True)
-        self.holdout = shares.holdout if self.baseline.parts else 0.0
+        self.paused = shares.paused and shares.rollout is None  # an apprentice goes on saying what it would have done
+        self.baseline = Spread(query, shares.baseline if shares.holdout or self.paused else (), whole=True)
+        if self.paused and not self.baseline.parts:  # nothing of it is allowed here, and the policy may not decide
+            self.baseline = Spread(query, (Share({}, 1.0),), whole=True)
+        self.holdout = 1.0 if self.paused else shares.holdout if self.baseline.parts else 0.0
         self._kept: tuple[tuple[Draws, dict[Cell, float]], ...] = ()  # the laws of the last two draws, newest first
         self._best: dict[int, Cell] = {}  # of each of them, by number
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
@@ -145,6 +149,8 @@ class RequestLaw:
 
     def draw(self, draws: Draws, rng: np.random.Generator) -> Drawn:
         """Draw from the best arms of posterior draws, the floors and the baseline."""
+        if self.paused:
+            return self.rest(rng)
         law = self.law(draws)
         by = self._by(rng)
         if by != "policy":
@@ -152,6 +158,11 @@ class RequestLaw:
             return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
         cell = self._pick(law, rng)
         return Drawn(cell, self._mixed(cell, law[cell]), by, draw=self._oldest(cell), chances=self.chances)
+
+    def rest(self, rng: np.random.Generator) -> Drawn:
+        """Draw from the baseline alone, for which nothing need have been learned."""
+        cell = self.baseline.draw(rng)
+        return Drawn(cell, self.baseline.probability(cell), "holdout", chances=self.chances)
 
     def _oldest(self, cell: Cell) -> int | None:
         """The number of the oldest draw of the last ones whose best arm this is, or its best under no ceiling."""
@@ -167,6 +178,8 @@ class RequestLaw:
 
     def ask(self, policy: Policy, rng: np.random.Generator) -> Drawn:
         """Draw from the floors and the baseline, or else have a policy choose by itself."""
+        if self.paused:
+            return self.rest(rng)
         by = self._by(rng)
         choice = policy.propose(self.query) if by == "policy" or policy.traits.deterministic else None
         if by == "policy":
@@ -182,7 +195,7 @@ class RequestLaw:
     @property
     def chances(self) -> tuple[float, float]:
         """The chances that the policy, floors included, and that the holdout decides; nothing may be allowed of it."""
-        own = 1.0 if self._shares.rollout is None else self._shares.rollout
+        own = 1.0 if self._shares.rollout is None else 0.0 if self._shares.paused else self._shares.rollout
         return own * (1.0 - self.holdout), own * self.holdout
 
     def _by(self, rng: np.random.Generator) -> str:

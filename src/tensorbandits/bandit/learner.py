@@ -8,7 +8,9 @@ and whoever has it takes them in before letting go.
 from __future__ import annotations
 
 import gc
+import logging
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,7 @@ from tensorbandits.bandit.state import Lesson
 from tensorbandits.policies.approximate import ApproximateThompsonSampling, Draw, as_sampling
 from tensorbandits.policies.base import Policy
 
+_LOG = logging.getLogger("tensorbandits.learn")
 _OUTDATED = 0.1  # share of the rewards that a draw may be behind
 _SHORT = 0.05  # seconds after which whoever waits for the first draws looks whether there are some
 _IDLE = 1.0  # seconds after which a background thread looks whether anybody still needs it
@@ -101,21 +104,30 @@ class Learner:
         if not self.policy.traits.learns_apart or not self._taken.acquire(blocking=wait):
             return False
         try:
-            taught = self.taught
+            start, behind, taught = time.perf_counter(), self.behind, self.taught
             self._read()
             if self.sampling is None:
                 self.policy.learn()
                 self.learned = taught
+                self._said(start, behind, 0)
                 return True
             fresh = self._fresh(self.sampling, least, wait)
             if fresh:
                 self.learned = taught
                 self._replace(fresh)
                 self.published(self.draws, ahead)
+                self._said(start, behind, len(fresh))
         finally:
             self._taken.release()
         self.take_in()
         return bool(fresh)
+
+    def _said(self, start: float, behind: int, drawn: int) -> None:
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug(
+                "learned %d lessons in %.1f ms, and drew %d times; %g rewards count",
+                *(behind, 1e3 * (time.perf_counter() - start), drawn, self.policy.ledger.rounds),
+            )
 
     def _fresh(self, policy: ApproximateThompsonSampling, least: int, wait: bool) -> list[Draw]:
         """New draws: at least so many, as many as are missing, and for all that are outdated and one that decided."""
@@ -177,6 +189,8 @@ class Learner:
                 self.refresh(wait=True, ahead=True)
             self._failed = None
         except Exception as error:
+            if self._failed is None:  # and not each second again
+                _LOG.exception("learning in the background failed; decisions go on from what was known before")
             self._failed = error
         self._drawn.set()
 

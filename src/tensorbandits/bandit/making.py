@@ -30,6 +30,7 @@ def new_state(
     holdout: float = 0.0,
     baseline: str | Mapping[str, Label] | Sequence[Part] = "uniform",
     rollout: float | None = None,
+    paused: bool = False,
     window: Any = None,
     default: float | None = None,
     adds: bool = False,
@@ -45,7 +46,15 @@ def new_state(
     if not isinstance(space, Space):
         raise TypeError(f"space is {space!r}; give a Space of named modes and levels")
     made = _policy(space, policy, seed, more)
-    shares = Shares.of(space, floors=floors, ceilings=ceilings, baseline=baseline, holdout=holdout, rollout=rollout)
+    shares = Shares.of(
+        space,
+        floors=floors,
+        ceilings=ceilings,
+        baseline=baseline,
+        holdout=holdout,
+        rollout=rollout,
+        paused=paused,
+    )
     if (shares.ceilings or rollout is not None) and not made.traits.samples:
         wants = "ceilings are" if shares.ceilings else "apprentice is"
         raise ValueError(
@@ -59,7 +68,7 @@ def new_state(
     adds = check_flag(adds, "adds")
     book = Book(window=length, default=told, adds=adds, capacity=capacity, remember=remember)
     fading = Fading.of(made, Span.of(half_life, "half_life", whole=False), time)
-    known = described(space, shares, length, told) if settings is None else settings
+    known = described(space, shares, length, told, fading.half_life) if settings is None else settings
     return State(space, made, book=book, shares=shares, fading=fading, settings=known)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorbandits.bandit import commands
+from tensorbandits.bandit.actors import check_actor
 from tensorbandits.bandit.commands import Command
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.events import BanditEvent, Rewarded
@@ -52,11 +52,17 @@ class Running:
             raise ValueError(f"the clock says {now!r}; it must return the time in seconds, a finite number")
         return float(now)
 
-    def _do(self, command: Command | None) -> list[BanditEvent]:
-        """Carry out a command, after closing decisions whose window has ended, and have the policy learn of both."""
-        return self._do_many([] if command is None else [command])
+    def _do(self, command: Command | None, actor: str | None = None) -> list[BanditEvent]:
+        """Carry out a command of somebody, after closing decisions whose window has ended; the policy learns of both.
 
-    def _do_many(self, many: Sequence[Command], undone: str = "nothing was changed") -> list[BanditEvent]:
+        ``actor`` is who gave it, for the history of changes.
+        """
+        name = None if actor is None else check_actor(actor)
+        return self._do_many([] if command is None else [command], actor=name)
+
+    def _do_many(
+        self, many: Sequence[Command], undone: str = "nothing was changed", actor: str | None = None
+    ) -> list[BanditEvent]:
         """Carry out several commands, all or, if one is refused, none of them."""
         now, core = self._now(), self._core
         early = core.plan_early(many[0] if len(many) == 1 else None, now)
@@ -64,9 +70,10 @@ class Running:
         why: list[Exception] = []  # it is refused
         with core.lock:
             core.sync()
-            core.apply(core.state.plan(commands.Expire(), now))
+            core.expire(now)
             try:
                 planned = early() or _planned(core.state, many, now, undone)
+                planned = [event.signed(actor) for event in planned]
             except (LookupError, TypeError, ValueError) as error:  # what has timed out is told all the same
                 why.append(error)
             for event in planned:

@@ -16,7 +16,10 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 
 Settings = dict[str, Any]
 
-CHANGEABLE = ("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout")
+CHANGEABLE = (
+    *("holdout", "floors", "ceilings", "baseline", "window", "default", "apprentice", "rollout"),
+    *("half_life", "paused"),
+)
 _SERVED = ("new_actions",)  # how many levels requests of the rank and reward interface may bring a mode to
 _BANDIT = ("ring", "holdout", "window", "default", "adds", "half_life", "capacity", "remember")
 _POLICY = ("reward", "rank", "structure")
@@ -29,6 +32,7 @@ class SettingsAfter(NamedTuple):
     shares: Shares
     window: Span | None
     default: float | None
+    half_life: Span | None
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
@@ -51,7 +55,8 @@ def arguments(settings: Settings) -> dict[str, Any]:
     if settings.get("baseline") is not None:
         shares["baseline"] = baseline_of(settings["baseline"])
     rollout = (settings.get("rollout") or 0.0) if settings.get("apprentice") else None
-    return {"space": space, "policy": record.kind, **given, **shares, "rollout": rollout, **more}
+    own = {"rollout": rollout, "paused": settings.get("paused") or False}
+    return {"space": space, "policy": record.kind, **given, **shares, **own, **more}
 
 
 def _record(name: str) -> registry.PolicyRecord:
@@ -83,8 +88,10 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
                 "to start gradually beside your own rule, give apprentice=true too"
             )
         merged.pop("rollout", None)  # who becomes an apprentice again starts from nothing
-    holdout = merged.get("holdout") or 0.0
-    baseline = (merged if holdout else given).get("baseline")  # one of before waits until something is held out again
+    holdout, paused = merged.get("holdout") or 0.0, merged.get("paused", False)
+    paused = False if paused is None else paused
+    used = holdout or paused  # else one of before waits until something is held out again
+    baseline = (merged if used else given).get("baseline")
     shares = Shares.of(
         space,
         floors=parts_of(merged.get("floors") or ()),
@@ -92,15 +99,21 @@ def changed(space: Space, policy: Policy, settings: Settings, given: Mapping[str
         baseline=baseline_of(baseline or "uniform"),
         holdout=holdout,
         rollout=(merged.get("rollout") or 0.0) if merged.get("apprentice") else None,
+        paused=paused,
     )
     _refuse_sampled(policy, shares, merged)
     window, default = Span.of(merged.get("window"), "window"), merged.get("default")
     if default is not None and window is None:
         raise ValueError(f"default is {default!r}, but no window is given, after which to tell it: give window='1 h'")
-    return SettingsAfter(merged, shares, window, None if default is None else policy.check_reward(default))
+    half_life = Span.of(merged.get("half_life"), "half_life", whole=False)
+    if half_life is not None and "half_life" in given and (why := policy.keeps()) is not None:
+        raise ValueError(f"half_life is given, but {why}")
+    return SettingsAfter(merged, shares, window, None if default is None else policy.check_reward(default), half_life)
 
 
-def described(space: Space, shares: Shares, window: Span | None, default: float | None) -> Settings:
+def described(
+    space: Space, shares: Shares, window: Span | None, default: float | None, half_life: Span | None
+) -> Settings:
     """Return what may be changed of a bandit that was made in process, as JSON would have it."""
 
     def parts(some: Sequence[Share]) -> list[dict[str, Any]]:
@@ -116,9 +129,11 @@ def described(space: Space, shares: Shares, window: Span | None, default: float 
         "ceilings": parts(shares.ceilings),
         "baseline": parts(shares.baseline),
         "window": None if window is None else int(window.length) if window.rounds else f"{window.length:f} s",
+        "half_life": None if half_life is None else half_life.length if half_life.rounds else f"{half_life.length:f} s",
         "default": default,
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,
+        "paused": shares.paused,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from tensorbandits.base.checks import is_finite, is_sequence
+from tensorbandits.base.checks import check_flag, is_finite, is_sequence
 from tensorbandits.space import Space
 
 _SOME = 1e-300  # of the decisions: a holdout that takes nothing, to check the baseline of one
@@ -27,15 +27,26 @@ class Shares(NamedTuple):
     baseline: tuple[Share, ...] = (Share({}, 1.0),)
     holdout: float = 0.0
     rollout: float | None = None  # of an apprentice: what it decides itself, beside a caller's rule
+    paused: bool = False  # meanwhile the baseline decides, or the caller's rule of an apprentice
 
     @classmethod
-    def of(cls, space: Space, *, floors: Any, ceilings: Any, baseline: Any, holdout: Any, rollout: Any = None) -> Self:
+    def of(
+        cls,
+        space: Space,
+        *,
+        floors: Any,
+        ceilings: Any,
+        baseline: Any,
+        holdout: Any,
+        rollout: Any = None,
+        paused: Any = False,
+    ) -> Self:
         """Return the shares that a caller gives by label, checked.
 
         >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
         >>> Shares.of(space, floors=0.1, ceilings=[({"channel": "sms"}, 0.5)], baseline={"offer": "a"}, holdout=0.2)
         Shares(floors=(Share(levels={}, share=0.1),), ceilings=(Share(levels={1: 1}, share=0.5),), \
-baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
+baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None, paused=False)
         """
         least = [({}, floors)] if is_finite(floors) and not isinstance(floors, bool) else floors
         made = (
@@ -47,7 +58,7 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
             raise ValueError(f"the floors add up to {total:g}; they are shares of all decisions, at most 1 together")
         if abs((total := sum(one.share for one in parts["baseline"])) - 1.0) > 1e-9:
             raise ValueError(f"the shares of the baseline add up to {total:g}; they must add up to 1")
-        if not holdout and baseline != "uniform":
+        if not holdout and not check_flag(paused, "paused") and baseline != "uniform":
             raise ValueError(f"baseline is {baseline!r}, but nothing is held out for it; give a share: holdout=0.1")
         if isinstance(holdout, bool) or not is_finite(holdout) or not 0 <= holdout < 1:
             raise ValueError(
@@ -58,7 +69,8 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
                 f"rollout is {rollout!r}; it is the share of decisions that the bandit makes beside your own rule, "
                 "from 0 to 1"
             )
-        shares = cls(**parts, holdout=float(holdout), rollout=None if rollout is None else float(rollout))
+        own = None if rollout is None else float(rollout)
+        shares = cls(**parts, holdout=float(holdout), rollout=own, paused=check_flag(paused, "paused"))
         for one in shares.ceilings:
             if (least := shares._least(space, one.levels)) > one.share + 1e-9:
                 labels = {space.modes[mode]: space.levels[mode][level] for mode, level in one.levels.items()}
@@ -80,14 +92,18 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
     def chances(self) -> tuple[float, float]:
         """The chances that the policy, and that the holdout, makes a decision; the rest is the caller's rule's."""
         own = 1.0 if self.rollout is None else self.rollout
+        if self.paused:
+            return 0.0, float(self.rollout is None)
         return own * (1.0 - self.holdout), own * self.holdout
 
     def state(self) -> list[Any]:
-        """Return all but the shares of holdout and rollout as plain data."""
+        """Return floors, ceilings and baseline as plain data."""
         return [[[[list(pair) for pair in levels.items()], share] for levels, share in part] for part in self[:3]]
 
     @classmethod
-    def from_state(cls, state: Sequence[Any], holdout: Any, space: Space, rollout: Any = None) -> Self:
+    def from_state(
+        cls, state: Sequence[Any], holdout: Any, space: Space, rollout: Any = None, paused: Any = False
+    ) -> Self:
         """Return the shares that :meth:`state` described, which must be possible in a space.
 
         >>> space = Space({"offer": ["a", "b"]})
@@ -106,10 +122,10 @@ baseline=(Share(levels={0: 0}, share=1.0),), holdout=0.2, rollout=None)
             except (IndexError, TypeError, ValueError) as error:
                 raise ValueError(f"{name} are {part!r}, which is of no levels of this space ({error})") from None
         if not holdout:  # the baseline of a holdout that is gone may wait for the next one
-            cls.of(space, **{**named, "baseline": "uniform"}, holdout=holdout, rollout=rollout)
-            found = cls.of(space, **named, holdout=_SOME, rollout=rollout)._replace(holdout=0.0)
+            cls.of(space, **{**named, "baseline": "uniform"}, holdout=holdout, rollout=rollout, paused=paused)
+            found = cls.of(space, **named, holdout=_SOME, rollout=rollout, paused=paused)._replace(holdout=0.0)
             return found
-        return cls.of(space, **named, holdout=holdout, rollout=rollout)
+        return cls.of(space, **named, holdout=holdout, rollout=rollout, paused=paused)
 
 
 def _named(space: Space, levels: dict[int, int]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.law import RequestLaw
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.base.checks import Cell, is_finite
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.base.pieces import gently
 from tensorbandits.policies.approximate import as_sampling, best_of
 from tensorbandits.policies.base import Policy
@@ -29,7 +30,7 @@ _LAWS = 1024  # requests of which the law is kept
 _AT_ONCE = 8  # laws that are worked out before other threads have a moment
 
 
-class NotLearnedError(RuntimeError):
+class NotLearnedError(TensorbanditsError, RuntimeError):
     """There is no posterior draw yet to decide from; the learner makes some."""
 
 
@@ -89,22 +90,23 @@ class Snapshot:
             law = self.law(ask)
             if not self.samples:
                 return law.ask(self._policy, rng)._replace(version=self.version)
-            if not self.draws:
+            if not self.draws and not law.paused:
                 raise NotLearnedError("nothing was learned yet")
             drawn = law.draw(self.draws, rng)._replace(version=self.version)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
-        if ask.played is None or rollout is None or (rollout > 0.0 and rng.random() < rollout):
+        own = 0.0 if rollout is None or self.shares.paused else rollout
+        if ask.played is None or (own > 0.0 and rng.random() < own):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
         return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
 
     def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
         """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
-        law, rollout = self.law(ask), self.shares.rollout
+        law = self.law(ask)
         if not self.samples or not self.draws:
             return [None] * len(cells)
-        own = 1.0 if rollout is None else rollout
+        own = 1.0 if self.shares.rollout is None else sum(law.chances)
         return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
 
     def _refuse_played(self, ask: Ask) -> None:

@@ -79,6 +79,7 @@ class Fading:
 
     def __init__(self, half_life: Span | None, time: float = 0.0) -> None:
         self.half_life = half_life
+        self._before = 0  # steps of half-lives of before, less those that the one of now would have made meanwhile
         self.era = self._era(0, time)  # steps so far
 
     @classmethod
@@ -90,8 +91,20 @@ class Fading:
 
     def _era(self, rewards: int, time: float) -> int:
         if self.half_life is None:
-            return 0
-        return math.floor((rewards if self.half_life.rounds else time) * STEPS / self.half_life.length)
+            return self._before
+        passed = rewards if self.half_life.rounds else time
+        return self._before + math.floor(passed * STEPS / self.half_life.length)
+
+    def change(self, half_life: Span | None, rewards: int, time: float) -> None:
+        """Fade by another half-life from now on, after so many rewards; what has faded so far stays as it is.
+
+        >>> fading = Fading(None)
+        >>> fading.change(Span.of(64, "half_life"), 1_000, 0.0)
+        >>> fading.step(1_000, 0.0), fading.step(1_001, 0.0) == 2 ** (-1 / 64)
+        (1.0, True)
+        """
+        self.half_life, self._before = half_life, 0
+        self._before = self.era - self._era(rewards, time)
 
     def due(self, time: float) -> bool:
         """Say whether time alone asks for a step."""
@@ -109,12 +122,17 @@ class Fading:
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain numbers."""
-        return {"half_life": None if self.half_life is None else list(self.half_life), "era": self.era}
+        return {
+            "half_life": None if self.half_life is None else list(self.half_life),
+            "era": self.era,
+            "before": self._before,
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return what :meth:`state` described."""
         fading = cls(Span.written(state["half_life"]))
+        fading._before = int(check_array(state.get("before", 0), "before", (), integers=True).item())  # 0 at first
         fading.era = int(check_array(state["era"], "era", (), integers=True).item())
         return fading
 

@@ -20,8 +20,10 @@ import numpy as np
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
+from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
-from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.book import CANCELLED, INACTIVE, OPEN, Book, Record
+from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
     DECISIONS,
@@ -53,6 +55,7 @@ from tensorbandits.space.labels import read, written
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
 
 _SIDES = {"holdout": HOLDOUT, "caller": CALLER}  # by what decisions are made; the rest is the policy's
+_SPARE = 1_000  # subjects of decisions that are kept no more
 _LAGS = 2_000  # rewards of which it is known how late they came
 
 
@@ -90,6 +93,8 @@ class State:
         self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
         self.changes = 0  # of settings
+        self.actors, self.changelog = Actors(), ChangeLog()
+        self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -145,6 +150,17 @@ class State:
     def _plan_cancel(self, command: c.Cancel, time: float) -> list[e.BanditEvent]:
         return [e.Cancelled(time, command.id)] if self.book.plan_cancel(command.id) else []
 
+    def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
+        waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
+        digests = [e.digest_of(number, command.salt) for number, _, _ in command.decisions]
+        names, times = [name for _, name, _ in command.decisions], [made for _, _, made in command.decisions]
+        forgotten = e.Forgotten(time, names, times, digests, command.salt, command.why)
+        return [forgotten, *(e.Cancelled(time, name) for name in waiting)]
+
+    def _is_waiting(self, number: str) -> bool:
+        record = self.book.get(number)
+        return record is not None and record.state in (INACTIVE, OPEN)
+
     def _plan_expire(self, command: c.Expire, time: float) -> list[e.BanditEvent]:
         ended, dropped = self.book.overdue(time=time)
         found: list[e.BanditEvent] = [e.TimedOut(time, number, self.book.default) for number in ended]
@@ -186,7 +202,7 @@ class State:
 
     def _plan_settings(self, command: c.ChangeSettings, time: float) -> list[e.BanditEvent]:
         changed(self.space, self.policy, self.settings, command.given)
-        return [e.Changed(time, dict(command.given))]
+        return [e.Changed(time, dict(command.given), {name: self.settings.get(name) for name in command.given})]
 
     def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
         ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
@@ -204,6 +220,8 @@ class State:
     def apply(self, event: e.BanditEvent) -> list[Lesson]:
         """Change the state by an event, and return what the policy has to learn."""
         lessons = _APPLIES[type(event)](self, event)
+        if event.change and not isinstance(event, e.Created):  # which whoever made this state notes
+            self.changelog.note(event)
         self.moment = event.time
         self.book.tidy()
         return lessons
@@ -290,6 +308,28 @@ class State:
     def _shadow(self, number: str, reward: float) -> None:
         self.apprentice.reward(number, reward, in_order=self._ends_all)
 
+    def _forgotten(self, event: e.Forgotten) -> list[Lesson]:
+        self.forget(event)
+        return []
+
+    def note_subject(self, number: str, subject: str) -> None:
+        """Take note of whom a decision is for, for as long as the decision is kept."""
+        if len(self.subjects) > 2 * self.book.kept + _SPARE:
+            self.subjects = {one: who for one, who in self.subjects.items() if one in self.book}
+        self.subjects[number] = subject
+
+    def of_subject(self, subject: str) -> list[str]:
+        """Return the decisions that were made for somebody."""
+        return [number for number, one in self.subjects.items() if one == subject]
+
+    def forget(self, event: e.Forgotten) -> None:
+        """Put names in the place of ids; what was counted and learned stays."""
+        if names := event.found(self.book.times()):
+            self.book.rename(names)
+            self.subjects = {one: who for one, who in self.subjects.items() if one not in names}
+            self.apprentice.rename(names)
+            self._early = {at: (cell, r, names.get(one, one)) for at, (cell, r, one) in self._early.items()}
+
     def _unchanged(self, event: e.Unchanged) -> list[Lesson]:
         return []
 
@@ -335,12 +375,15 @@ class State:
         return []
 
     def _changed(self, event: e.Changed) -> list[Lesson]:
+        lessons = self.fade(event.time)  # by the half-life of before
         new = changed(self.space, self.policy, self.settings, event.settings)
-        self.settings, self.shares, self.book.window, self.book.default = new
+        self.settings, self.shares, self.book.window, self.book.default, half_life = new
+        if "half_life" in event.settings:
+            self.fading.change(half_life, self.told, event.time)
         if not self._ends_all:
             self.apprentice.count_all()
         self.changes += 1
-        return []
+        return lessons
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
@@ -460,6 +503,7 @@ class State:
             "shares": self.shares.state(),
             "holdout": self.shares.holdout,
             "rollout": self.shares.rollout,
+            "paused": self.shares.paused,
             "teller": {
                 "fading": self.fading.state(),
                 "history": self.history.state(),
@@ -480,6 +524,7 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
+        log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -497,6 +542,12 @@ class State:
             self.seq, self.moment, self.decisions = state["seq"], state["moment"], state["decisions"]
             self.settings, self.changes = dict(state["settings"]), state.get("changes", 0)
             self.chain = state.get("chain")
+        if "changelog" in state:  # which was not there at first
+            self.actors = Actors.from_state(state["actors"])
+            self.changelog = ChangeLog.from_state(state["changelog"])
+            self.subjects = {str(one): str(who) for one, who in state["subjects"].items()}
+        else:
+            self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
             self.apprentice = Apprentice.restored(state["apprentice"], self._cell_of)
         self.rewards = float(state.get("rewards", self.policy.ledger.received))
@@ -555,8 +606,12 @@ def restored(state: Mapping[str, Any], policy: Policy, time: float) -> State:
         remember=state["remember"],
     ).restore(state["book"], space.shape)
     usual = 0.0 if (state.get("settings") or {}).get("apprentice") else None
-    shares = Shares.from_state(state["shares"], state["holdout"], space, state.get("rollout", usual))
-    known = described(space, shares, book.window, book.default)  # unless the state has settings of its own
+    beside, paused = state.get("rollout", usual), state.get("paused", False)
+    shares = Shares.from_state(state["shares"], state["holdout"], space, beside, paused)
+    fading = ((state.get("teller") or {}).get("fading") or {}).get("half_life")
+    known = described(
+        space, shares, book.window, book.default, Span.written(fading)
+    )  # unless it has settings of its own
     made = State(space, policy, book=book, shares=shares, fading=Fading(None, time), settings=known)
     made._restore_counts(state)
     return made
@@ -569,6 +624,7 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.Activate: State._plan_activate,
     c.Cancel: State._plan_cancel,
     c.Expire: State._plan_expire,
+    c.Forget: State._plan_forget,
     c.AddLevel: State._plan_add_level,
     c.RetireLevel: State._plan_retire,
     c.RestoreLevel: State._plan_restore,
@@ -585,6 +641,7 @@ _APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
     e.Amended: State._rewarded,
     e.TimedOut: State._timed_out,
     e.Unchanged: State._unchanged,
+    e.Forgotten: State._forgotten,
     e.Told: State._told,
     e.LevelAdded: State._level_added,
     e.LevelRetired: State._level_retired,

@@ -10,6 +10,7 @@ from tensorbandits.bandit.decision import Decision, number_of
 from tensorbandits.bandit.events import Imported
 from tensorbandits.bandit.rows import reward_rows
 from tensorbandits.bandit.running import Running
+from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Missing
 from tensorbandits.space.labels import Label
 
@@ -75,20 +76,22 @@ class Telling(Running):
     def tell_log(
         self,
         frame: Any,
-        reward: str,
+        reward: str | None = None,
         *,
         trials: str | None = None,
         columns: Mapping[str, str] | None = None,
         fixed: Mapping[str, Label] | None = None,
         unknown: warm_start.Unknown = "error",
         missing: Missing = "error",
+        clean: Clean | None = None,
         weight: float = 1.0,
     ) -> warm_start.WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
 
         Parameters
         ----------
-        frame, reward, trials, missing : as for :func:`tensorbandits.data.from_log`.
+        frame, reward, trials, missing, clean : as for :func:`tensorbandits.data.from_log`. A
+            :class:`~tensorbandits.data.Log` that was read already is given alone.
         columns : the columns of modes that are named otherwise there, by mode; times with a bin: ``"time:weekday"``.
         fixed : the label that all rewards have, of modes of which there is no column.
         unknown : what becomes of labels that the space does not know: ``"error"`` names them, ``"skip"`` leaves their
@@ -102,7 +105,7 @@ class Telling(Running):
         >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
         WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
         """
-        past = warm_start.past_of_log(self.space, self.policy, frame, reward, trials, columns, fixed, missing)
+        past = warm_start.past_of_log(self.space, self.policy, frame, reward, trials, columns, fixed, missing, clean)
         return self._start(commands.Import(past, fixed, unknown, weight))
 
     def tell_bandit(

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_positive, is_finite
-from tensorbandits.data.log import Missing, from_known
+from tensorbandits.data.cleaning import Clean
+from tensorbandits.data.log import Log, Missing, from_known
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
@@ -87,16 +88,21 @@ def past_of_log(
     space: Space,
     policy: Policy,
     frame: Any,
-    reward: str,
+    reward: str | None,
     trials: str | None,
     columns: Any,
     fixed: Any,
     missing: Missing,
+    clean: Clean | None = None,
 ) -> Past:
     """Read a log whose columns have the names of the space's modes, or those that ``columns`` says.
 
-    It is added up as the policy keeps rewards.
+    It is added up as the policy keeps rewards. One that was read already is taken as it is.
     """
+    if isinstance(frame, Log):
+        return _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
+    if reward is None:
+        raise TypeError("reward is not given; name the column of rewards, as in tell_log(frame, 'clicks')")
     given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     if both := sorted(set(given) & set(constant)):
@@ -104,8 +110,16 @@ def past_of_log(
     modes = [mode for mode in space.modes if mode not in constant]
     kind: Any = policy.ledger.kind or None
     names = [given.get(mode, mode) for mode in modes]
-    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind)
+    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean)
     return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
+
+
+def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missing: Missing) -> Past:
+    said = [name for name, value in others.items() if value is not None] + ["missing"] * (missing != "error")
+    if reward not in (None, log.reward) or said:
+        what = said[0] if said else "reward"
+        raise ValueError(f"{what} is given beside a log that is read already, and has its own; leave it out")
+    return Past(dict(zip(log.modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
 
 
 def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> WarmStartPlan:

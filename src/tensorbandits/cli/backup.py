@@ -89,7 +89,7 @@ def fold(
         host = Host(row, loading.rebuild(opened, row))
         last = host.seq if before is None else before
         with open(export, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
-            for piece in exporting.events(opened, host, opened.base(row.id), last):
+            for piece in exporting.events(opened, host, opened.base(row.id), until=last):
                 file.write(piece)
         count, base = engine.fold(host, last)
         typer.echo(f"{row.name}: {count:,} events up to {base:,} are in {export}, and added up in the store")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tensorbandits.cli.common import check_experiments, check_least, check_out, naming_options, one_line_errors
-from tensorbandits.cli.options import Context, Kind, Missing, Modes, Top
+from tensorbandits.cli.options import Clean, Context, Kind, Missing, Modes, Top
 from tensorbandits.cli.study import names_of, top_of
 from tensorbandits.policies.base import Policy
 
 if TYPE_CHECKING:
     from tensorbandits.space import Space
 
-_SHARED = ("modes", "reward", "propensity", "logged", "context", "top", "missing", "kind", "level", "seed")
+_SHARED = ("modes", "reward", "propensity", "logged", "context", "top", "missing", "kind", "clean", "level", "seed")
 _DEFAULT = ("uniform", "thompson")
 
 
@@ -46,6 +46,7 @@ def command(
     top: Top = "",
     missing: Missing = "error",
     kind: Kind = None,
+    clean: Clean = None,
     level: Annotated[float, typer.Option(help="The probability with which an interval holds a value.")] = 0.9,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("out/evaluate"),
     seed: Annotated[int, typer.Option(help="Seed of draws, and of how the log is parted.")] = 0,
@@ -59,7 +60,7 @@ def command(
     with one_line_errors(), naming_options(*_SHARED):
         check_experiments("evaluate")
         check_least(seed=(seed, 0))
-        options = {"propensity": propensity, "top": top_of(top), "missing": missing, "kind": kind}
+        options = {"propensity": propensity, "top": top_of(top), "missing": missing, "kind": kind, "clean": clean}
         rows = read_log(log, names_of(modes), reward, **options)
         found = evaluate(
             rows,

@@ -14,6 +14,12 @@ Modes = Annotated[
 Context = Annotated[str, typer.Option(help="Modes that are given rather than decided: segment,time:3h.")]
 Top = Annotated[str, typer.Option(help="Keep only the most frequent levels: 20, or offer=20,segment=10.")]
 Missing = Annotated[str, typer.Option(help="Rows with missing values: error or drop.")]
+Clean = Annotated[
+    str | None,
+    typer.Option(
+        help="Make labels alike that differ by spaces (strip), by case (casefold) or by both: strip,casefold."
+    ),
+]
 Kind = Annotated[
     str | None,
     typer.Option(help="revenue, if rewards are mostly 0, else an amount; revenue-signed, if amounts may be negative."),

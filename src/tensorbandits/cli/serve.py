@@ -26,13 +26,19 @@ def serve(
     idle_seconds: Annotated[
         float | None, typer.Option(help="Seconds after which a silent connection is closed; 75 unless given.")
     ] = None,
+    config: Annotated[str | None, typer.Option(help="A file of settings, in TOML.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what the settings are and what is wrong; do not start.")
+    ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Begin with a campaign whose simulated users click.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json, or console for people.")] = None,
 ) -> None:
     """Serve decisions over HTTP, durably, and show in a browser what is learned.
 
-    All settings can be given as environment variables too: TENSORBANDITS_STORE, TENSORBANDITS_PORT, and so on.
+    All settings can be given as environment variables too (TENSORBANDITS_STORE, TENSORBANDITS_PORT, and so on), and in
+    a file, which --config or TENSORBANDITS_CONFIG names: store = "events.db", port = 9000. Options go before variables,
+    and these before the file.
     A demonstration that is given no store forgets everything when it stops.
     """
     with one_line_errors(), ExitStack() as until_the_end:
@@ -45,7 +51,14 @@ def serve(
             store = f"{folder}/demo.db"
         place = {"store": store, "host": host, "port": port, "workers": workers}
         how = {"idle_seconds": idle_seconds, "log_level": log_level, "log_format": log_format, "demo": demo or None}
-        settings = Settings.read(None, **place, **how)
+        settings, places = Settings.traced(None, config, **place, **how)
+        if check:
+            from tensorbandits.service.checkup import checked
+
+            for line in checked(settings, places):
+                typer.echo(line)
+            typer.echo("the service could start")
+            return
         run(settings, lambda: _greet(settings))
 
 

@@ -16,11 +16,11 @@ from tensorbandits.cli.common import (
     naming_options,
     one_line_errors,
 )
-from tensorbandits.cli.options import Address, Backend, Context, Kind, Missing, Modes, Rounds, Seed, Top
+from tensorbandits.cli.options import Address, Backend, Clean, Context, Kind, Missing, Modes, Rounds, Seed, Top
 
 _SHARED = (  # options that are arguments of the library too
-    *("modes", "reward", "trials", "policy", "context", "top", "missing", "kind", "min_count", "shrinkage", "rank"),
-    *("rounds", "replications", "seed"),
+    *("modes", "reward", "trials", "policy", "context", "top", "missing", "kind", "clean"),
+    *("min_count", "shrinkage", "rank", "rounds", "replications", "seed"),
 )
 
 
@@ -40,6 +40,7 @@ def command(
     top: Top = "",
     missing: Missing = "error",
     kind: Kind = None,
+    clean: Clean = None,
     min_count: Annotated[int, typer.Option(help="Cells with fewer rewards have none of their own.")] = 1,
     shrinkage: Annotated[
         float | None,
@@ -65,7 +66,8 @@ def command(
         check_least(rounds=(rounds, 1), rewards=(rewards, 1), replications=(replications, 1))
         check_least(seed=(seed, 0), rank=(rank, 1))
         where = check_where(jobs, backend, address)
-        found = read_log(log, names_of(modes), reward, trials=trials, top=top_of(top), missing=missing, kind=kind)
+        options = {"trials": trials, "top": top_of(top), "missing": missing, "kind": kind, "clean": clean}
+        found = read_log(log, names_of(modes), reward, **options)
         paths = study(
             found,
             check_out(out),

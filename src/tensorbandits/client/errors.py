@@ -11,10 +11,11 @@ from tensorbandits.bandit.book import (
     ExpiredDecisionError,
     UnknownDecisionError,
 )
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.client.messages import HttpAnswer, HttpRequest
 
 
-class ServerAwayError(ConnectionError):
+class ServerAwayError(TensorbanditsError, ConnectionError):
     """The service gave no answer, or was too busy for one, within the budget.
 
     ``reached`` says whether it may have got the request, and done what was asked, all the same.
@@ -25,19 +26,19 @@ class ServerAwayError(ConnectionError):
         self.reached = reached
 
 
-class ServerError(RuntimeError):
+class ServerError(TensorbanditsError, RuntimeError):
     """The service failed inside, or what answered is not the service."""
 
 
-class UnknownBanditError(LookupError):
+class UnknownBanditError(TensorbanditsError, LookupError):
     """The service has no bandit of this name, or none that the key may see."""
 
 
-class NameTakenError(ValueError):
+class NameTakenError(TensorbanditsError, ValueError):
     """A bandit has this name already."""
 
 
-class KeyReusedError(ValueError):
+class KeyReusedError(TensorbanditsError, ValueError):
     """The key of this write was used for another one."""
 
 

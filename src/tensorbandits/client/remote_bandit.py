@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tensorbandits.bandit.intervals import Looks
+from tensorbandits.bandit.reporting import form_of
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.bandit.warm_start import WarmStart
+from tensorbandits.base.frames import Backend, check_backend
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
+from tensorbandits.data.cleaning import Clean
 from tensorbandits.space.labels import Label, read
+
+_PAGE = 1_000  # changes that are asked for at once
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,17 +78,21 @@ class AsyncRemoteBandit(Decisions):
         *,
         level: float = 0.9,
         arms: int = 10,
+        backend: Backend | None = None,
         **labels: Label,
     ) -> Believed:
         """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
 
         The arguments are those of :meth:`tensorbandits.Bandit.explain`.
         """
+        check_backend(backend)
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
             body["context"] = wire.merged(context, labels)
         said = await self._exchange.call(wire.post(self._path("explain"), body))
-        frames = {name: files.from_records(said[name]) for name in ("effects", "interactions", "alike", "arms")}
+        frames = {
+            name: files.from_records(said[name], backend) for name in ("effects", "interactions", "alike", "arms")
+        }
         return Believed(**frames, words=said["words"], said=said)
 
     async def diagnose(self) -> Examined:
@@ -91,13 +100,14 @@ class AsyncRemoteBandit(Decisions):
         said = await self._exchange.call(wire.post(self._path("diagnose"), {}))
         return Examined(said["words"], said["structure"], tuple(said["moved"]), said)
 
-    async def history(self, mode: str | None = None) -> Any:
+    async def history(self, mode: str | None = None, *, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
 
         It is that of :meth:`tensorbandits.Bandit.history`.
         """
+        check_backend(backend)
         said = await self._exchange.call(wire.get(self._path("history"), mode=mode))
-        return files.from_records(said["history"])
+        return files.from_records(said["history"], backend)
 
     async def uplift(self, *, over: str | None = None, level: float = 0.95, intervals: Looks = "anytime") -> Uplift:
         """Return how much more the bandit's decisions earn than the holdout's, or than those of your own rule.
@@ -113,18 +123,54 @@ class AsyncRemoteBandit(Decisions):
         said = await self._exchange.call(wire.get(self._path("events"), **query))
         return list(said["events"])
 
+    async def changes(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        actor: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return what was changed, apart from decisions and rewards, newest first: who, when, what, before and after.
+
+        It is that of :meth:`tensorbandits.Bandit.changes`; actors are the names of keys.
+        """
+        query: dict[str, Any] = {"kind": list(kinds) or None, "actor": actor, "since": since, "until": until}
+        found: list[dict[str, Any]] = []
+        before: int | None = None
+        while True:
+            said = await self._exchange.call(wire.get(self._path("changes"), **query, before=before, limit=_PAGE))
+            found += said["changes"]
+            if (before := said["next"]) is None:
+                return found
+
     async def export(
-        self, path: str | PathLike[str] | None = None, *, what: str = "decisions", after: int | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        what: str = "decisions",
+        after: int | None = None,
+        backend: Backend | None = None,
     ) -> Any:
         """Write decisions with their rewards, or all ``"events"``, to a Parquet file, and return its path.
 
-        Without a path they come as a data frame, which must fit into memory. ``after`` is the sequence number after
-        which to begin.
+        Without a path they come as a data frame of ``backend``, which must fit into memory. ``after`` is the sequence
+        number after which to begin.
         """
+        check_backend(backend)
         request = wire.get(self._path("export"), what=what, after=after)
         if path is None:
             answer = await self._exchange.answer(request)
-            return files.from_parquet(answer.body)
+            return files.from_parquet(answer.body, backend)
+        await self._exchange.answer(request._replace(into=Path(path)))
+        return Path(path)
+
+    async def report(self, path: str | PathLike[str], *, since: str = "7d") -> Path:
+        """Write a report for people who were not there, as one HTML or Markdown file; return its path.
+
+        ``since`` is a duration before now, such as ``"7d"``, or a date, such as ``"2026-11-01"``.
+        """
+        request = wire.get(self._path("report"), since=since, format=form_of(path))
         await self._exchange.answer(request._replace(into=Path(path)))
         return Path(path)
 
@@ -186,6 +232,7 @@ class AsyncRemoteBandit(Decisions):
         fixed: Mapping[str, Label] | None = None,
         unknown: str = "error",
         missing: str = "error",
+        clean: Clean | None = None,
         weight: float = 1.0,
     ) -> WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
@@ -195,7 +242,7 @@ class AsyncRemoteBandit(Decisions):
         """
         request = wire.upload(
             self._path("import"),
-            files.to_parquet(frame),
+            files.to_parquet(frame, clean, columns),
             reward=reward,
             trials=trials,
             columns=None if columns is None else json.dumps(dict(columns)),
@@ -210,6 +257,17 @@ class AsyncRemoteBandit(Decisions):
     async def fold(self, before: int | None = None) -> dict[str, Any]:
         """Fold events up to a sequence number, or all, into the state, and delete them; export them first."""
         return await self._write({"before": before}, "fold")
+
+    async def forget(
+        self, *, decision: str | None = None, subject: str | None = None, why: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Remove a person's data: of one decision by its id, or of all that were made for a ``subject``.
+
+        Return how many decisions and events that are. What was counted and learned stays. ``why`` stays in the log: do
+        not name the person in it. With ``dry_run`` nothing is removed. Doing it again changes nothing.
+        """
+        given = {"decision": decision, "subject": subject, "why": why, "dry_run": dry_run}
+        return await self._write({name: value for name, value in given.items() if value is not None}, "forget")
 
 
 def _warm_start(said: Mapping[str, Any]) -> WarmStart:

@@ -20,7 +20,7 @@ from tensorbandits.space.labels import Label, key, plain, read, written
 _NEEDED = {one.name for one in fields(Decision)}
 _OWN = {  # settings of a bandit; all others are its policy's
     *("policy", "reward", "rank", "structure", "ring", "floors", "ceilings", "holdout", "baseline", "window"),
-    *("default", "adds", "half_life", "capacity", "remember", "apprentice", "rollout"),
+    *("default", "adds", "half_life", "capacity", "remember", "apprentice", "rollout", "paused"),
 }
 
 
@@ -56,7 +56,7 @@ def place(*parts: str) -> str:
 
 def _with(path: str, query: Mapping[str, Any]) -> str:
     given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 def upload(path: str, body: bytes, **query: Any) -> HttpRequest:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, check_installed, check_probability, check_seed
+from tensorbandits.data.cleaning import Clean, Step, applied, check_clean
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.held_out import Rewards, summed
@@ -34,8 +35,8 @@ class Log:
     """A log as :func:`from_log` read it: the space of its named modes and levels, and the ledger of its rewards.
 
     ``reward``, ``trials`` and ``propensity`` are the names of those columns; ``rows`` how many rows were read;
-    ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top``, ``missing`` and
-    ``kind``, if they were given.
+    ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top``, ``missing``,
+    ``kind`` and ``clean``, if they were given.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
@@ -80,6 +81,19 @@ class Log:
         """The share of all cells that have a reward."""
         return len(self.ledger) / math.prod(self.shape)
 
+    @property
+    def merged(self) -> dict[str, dict[Label, tuple[Any, ...]]]:
+        """Labels that cleaning made one level: by mode and level, as the log has them."""
+        found: dict[str, dict[Label, tuple[Any, ...]]] = {}
+        for mode, labels, lookup in zip(self.modes, self.levels, self._lookups, strict=True):
+            spellings: dict[int, list[Any]] = {}
+            for key, index in lookup.items():
+                spellings.setdefault(index, []).append(key)
+            several = {labels[at]: tuple(keys) for at, keys in sorted(spellings.items()) if len(keys) > 1}
+            if several:
+                found[mode] = several
+        return found
+
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {size:,}" for name, size in zip(self.modes, self.shape, strict=True))
         cells = f"{len(self.ledger):,} of {math.prod(self.shape):,} cells"
@@ -115,6 +129,9 @@ class Log:
                     "to keep; round the rewards to fewer digits before reading the log"
                 )
             cells, (values, counts) = _gather(groups, self._lookups, groups.numbers["reward"], groups.numbers["rows"])
+            new = np.r_[True, (cells[1:] != cells[:-1]).any(axis=1) | (values[1:] != values[:-1])]
+            at = np.flatnonzero(new[: len(cells)])  # of labels that are one there may be several rows
+            cells, values, counts = cells[at], values[at], np.add.reduceat(counts, at) if len(at) else counts
         self._check_same(counts.sum())
         return cells[counts > 0], values[counts > 0], counts[counts > 0].astype(np.int64)
 
@@ -198,6 +215,7 @@ def from_log(
     top: int | Mapping[str, int] | None = None,
     missing: Missing = "error",
     kind: RevenueKind | None = None,
+    clean: Clean | None = None,
 ) -> Log:
     """Read a log of rewards, one row per event, and return it as a :class:`Log`.
 
@@ -218,6 +236,9 @@ def from_log(
     kind : ``"revenue"`` if rewards are mostly 0 and else an amount above 0, ``"revenue-signed"`` if amounts may be
         negative: conversions and amounts are then added up too, in a :class:`~tensorbandits.RevenueLedger`, which a
         policy with that ``reward`` needs.
+    clean : ``"strip"``, ``"casefold"`` or ``"strip,casefold"``: labels that differ by spaces, or by case, or by either
+        are one level, of all modes or by mode: ``{"country": "strip"}``. :attr:`Log.merged` says which;
+        :func:`clean_label` does the same to the label of a request.
 
     Levels are in natural order: numbers by value, text by its characters, weekdays from Monday, slots by time.
 
@@ -230,7 +251,7 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
-    return _read(frame, modes, reward, trials, propensity, top, missing, kind)
+    return _read(frame, modes, reward, trials, propensity, top, missing, kind, clean)
 
 
 def from_known(
@@ -241,6 +262,7 @@ def from_known(
     trials: str | None = None,
     missing: Missing = "error",
     kind: RevenueKind | None = None,
+    clean: Clean | None = None,
 ) -> Log:
     """Read a log whose levels a space has already: the same, but one mode, one level and plain times will do.
 
@@ -248,7 +270,7 @@ def from_known(
     >>> from_known(pa.table({"offer": ["b", "b"], "clicks": [1, 0]}), ["offer"], "clicks")
     Log(offer: 1; 2 rewards in 1 of 1 cells, from 2 rows)
     """
-    return _read(frame, modes, reward, trials, None, None, missing, kind, known=True)
+    return _read(frame, modes, reward, trials, None, None, missing, kind, clean, known=True)
 
 
 def _read(
@@ -260,6 +282,7 @@ def _read(
     top: int | Mapping[str, int] | None,
     missing: Missing,
     kind: RevenueKind | None = None,
+    clean: Clean | None = None,
     known: bool = False,
 ) -> Log:
     """Sum up a log in its engine."""
@@ -279,7 +302,7 @@ def _read(
     fewest = 1 if known or propensity is not None else 2  # decisions of a log may all have been alike
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")
-    wanted = check_top(top, source.modes)
+    wanted, steps = check_top(top, source.modes), check_clean(clean, [mode.name for mode in source.modes])
     groups = source.cells()
     numbers = groups.numbers
     if not numbers["rows"].sum():
@@ -290,7 +313,7 @@ def _read(
     _check_sums(source, groups, kept)
     counts = kept if trials is None else np.where(groups.missing, 0.0, numbers["trials"])
     found = [
-        _levels(mode, keys, kept > 0, counts, wanted.get(mode.name), fewest)
+        _levels(mode, keys, kept > 0, counts, wanted.get(mode.name), fewest, steps.get(mode.name, ()))
         for mode, keys in zip(source.modes, groups.keys, strict=True)
     ]
     lookups, levels = (tuple(part) for part in zip(*found, strict=True))
@@ -298,7 +321,7 @@ def _read(
     idle = numbers.get("idle", np.zeros_like(kept))
     amounts = [numbers[name] for name in source.of_amounts]
     cells, sums = _gather(groups, lookups, counts, numbers["total"], squares, about, kept, idle, *amounts)
-    options = (("top", top, None), ("missing", missing, "error"), ("kind", kind, None))
+    options = (("top", top, None), ("missing", missing, "error"), ("kind", kind, None), ("clean", clean, None))
     dropped = {"missing value": int(rows - kept.sum()), "not in top": int(kept.sum() - sums[4].sum())}
     dropped["no trials"] = int(sums[5].sum())
     dropped = {reason: count for reason, count in dropped.items() if count}
@@ -348,22 +371,33 @@ def _check_sums(source: Source, groups: Groups, kept: Floats) -> None:
 
 
 def _levels(
-    mode: Mode, keys: list[Any], kept: NDArray[np.bool_], counts: Floats, top: int | None, fewest: int
+    mode: Mode,
+    keys: list[Any],
+    kept: NDArray[np.bool_],
+    counts: Floats,
+    top: int | None,
+    fewest: int,
+    steps: Sequence[Step] = (),
 ) -> tuple[dict[Any, int], tuple[Label, ...]]:
     """Return the indices of a mode's keys, in natural order, and their labels; the ``top`` ones if that is given."""
+    found: dict[Any, Any] = {}  # what keys are after cleaning
     rewards: dict[Any, float] = {}
     for key, keep, count in zip(keys, pieces.rows(kept), pieces.rows(counts), strict=True):
         if keep:
-            rewards[key] = rewards.get(key, 0.0) + count
+            if (name := found.get(key)) is None:
+                name = found[key] = applied(key, steps) if steps and not mode.wide else key
+            rewards[name] = rewards.get(name, 0.0) + count
     chosen = sorted(rewards, key=mode.position)
     if top is not None:
-        chosen = sorted(sorted(chosen, key=lambda key: -rewards[key])[:top], key=mode.position)
+        chosen = sorted(sorted(chosen, key=lambda name: -rewards[name])[:top], key=mode.position)
     if len(chosen) < fewest:
         raise ValueError(
             f"mode {mode.name!r} has one level only, {mode.label(chosen[0])!r}, so that there is nothing to decide; "
             "leave the mode out, or give a log with other levels too"
         )
-    return {key: i for i, key in enumerate(chosen)}, tuple(mode.label(key) for key in chosen)
+    index = {name: i for i, name in enumerate(chosen)}
+    lookup = {key: index[name] for key, name in found.items() if name in index}
+    return lookup, tuple(mode.label(name) for name in chosen)
 
 
 def _placed(groups: Groups, lookups: Sequence[dict[Any, int]]) -> Ints:

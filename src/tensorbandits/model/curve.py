@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ FEWEST = 8  # rewards, of which two are held out at a time
 _FOLDS = 4  # quarters of the rewards, each of which is held out once
 _MANY = 50_000  # rewards from which two quarters are enough,
 _EVENTS = 2_000  # if so many of them are not the most common one
+Verdict = Literal["too few", "nothing", "alone", "together", "open"]
 SURE = 2.0  # standard errors by which a score must be ahead
 MATTERS = 0.01  # and the share of what can be learned
 _MUCH = 0.5  # of what can be learned; main effects do not suffice if low rank may know so much more
@@ -176,6 +177,19 @@ class Curve:
         sure = [model for model, (by, error) in ahead.items() if by > limit * error and by > 0]
         return sorted(sure, key=lambda model: -ahead[model][0])
 
+    def verdict(self, rewards: float) -> tuple[Verdict, float]:
+        """Return what is known of how modes act, and how many rewards it takes to know more; 0 where nothing lacks."""
+        point = self.at(rewards)
+        rival = self.rival(point)
+        if self.nothing_to_learn:
+            return ("too few", self.enough.needed) if self.enough.lacking else ("nothing", 0.0)
+        if self.lead(point)[1] or rival not in (OVERALL, EFFECTS):
+            return "together", 0.0
+        if rival == OVERALL:
+            return "too few", max(self.enough.needed, 2.0 * self.enough.rewards)
+        needed = self._undecided(point)
+        return ("open", needed) if needed else ("alone", 0.0)
+
     def stretches(self) -> list[Stretch]:
         """Return between which numbers of rewards low rank is ahead, with ends where its lead is no longer sure."""
         margins = [self._lead(point)[1] for point in self.points]
@@ -205,16 +219,19 @@ class Curve:
         ours, theirs = (max(0.0, *(self.learned(point, model) for model in models)) for models in (low, [rival]))
         if self.lead(point)[1]:
             return (
-                f"**Low rank is worth it here**: {after} it has learned {ours:.0%} of what can be learned, the best "
-                f"model without it {theirs:.0%} ({rival}). {self._ends()}"
+                f"**Low rank is worth it here**: {after} it has learned {_share(ours)} of what can be learned, the "
+                f"best model without it {_share(theirs)} ({rival}).{self._ends()}"
             )
-        beside = f"{after} '{rival}' does about as well, with {theirs:.0%} of what can be learned"
+        beside = (
+            f"{after} {rival} have learned {_share(theirs)} of what can be learned, and low rank, with {_share(ours)}, "
+            "not surely more"
+        )
         if rival == OVERALL:
             beside = f"{after} there is too little to learn from, and no model is surely better than the overall mean"
         if any(self.lead(other)[1] for other in self.points if other.rewards > point.rewards):
-            return f"**Low rank is worth it here**, with more rewards; {beside}. {self._ends()}"
+            return f"**Low rank is worth it here**, with more rewards; {beside}.{self._ends()}"
         if self.worth_it:
-            return f"**Low rank is worth it only with fewer rewards**: {beside}. {self._ends()}"
+            return f"**Low rank is worth it only with fewer rewards**: {beside}.{self._ends()}"
         if rival == OVERALL:
             return f"**Too few to tell**: {beside}. {self._first_known(point)} {MEANWHILE}"
         if rival == EFFECTS and (needed := self._undecided(point)):
@@ -226,8 +243,8 @@ class Curve:
         if rival == EFFECTS:
             return (
                 "**Main effects suffice**: combinations of levels were found neither better nor worse than their "
-                f"levels say. {after.capitalize()} they have learned {theirs:.0%} of what can be learned, low rank "
-                f"{ours:.0%}."
+                f"levels say. {after.capitalize()} they have learned {_share(theirs)} of what can be learned, low rank "
+                f"{_share(ours)}."
             )
         nowhere = ", and low rank is ahead after no number of rewards" if len(self.points) > 1 else ""
         return f"**Low rank gains nothing here**: {beside}{nowhere}."
@@ -253,10 +270,21 @@ class Curve:
         return 0.0 if share + doubt <= _MUCH else point.rewards * (doubt / max(_MUCH - share, share)) ** 2
 
     def _ends(self) -> str:
+        if len(self.points) == 1:
+            return ""
         least, most = self.points[0].rewards, self.points[-1].rewards
         parts = [
             (f"from about {rounded(start)} rewards" if start else f"from {least:,} rewards or fewer")
             + (f" until about {rounded(end)}" if end else f" to the end of the curve, {most:,}")
             for start, end in self.stretches()
         ]
-        return f"It is ahead {', and '.join(parts)}."
+        return f" It is ahead {', and '.join(parts)}."
+
+
+def _share(share: float) -> str:
+    """A share in words, none of which is said to be nothing.
+
+    >>> _share(0.463), _share(0.003), _share(0.0)
+    ('46%', 'less than 1%', '0%')
+    """
+    return "less than 1%" if 0.0 < share < 0.005 else f"{share:.0%}"

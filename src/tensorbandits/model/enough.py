@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,8 @@ class Enough(NamedTuple):
     """How much there is to learn from, and how much it takes to notice levels that differ by about 30 %.
 
     ``events`` of the ``rewards`` are not the ``usual`` one, which is the most common: the clicks, if these are rare.
-    ``needed`` is how many rewards it takes, infinite if all are the same.
+    ``needed`` is how many rewards it takes, infinite if all are the same; ``needed_events`` how many of rare clicks or
+    counts other than the usual one.
     """
 
     kind: Kind = "gaussian"
@@ -32,6 +34,7 @@ class Enough(NamedTuple):
     rewards: float = math.inf
     needed: float = 0.0
     usual: float = math.nan
+    needed_events: float = math.inf
 
     @classmethod
     def of(cls, rewards: Rewards, kind: Kind, models: int) -> Enough:
@@ -58,11 +61,14 @@ class Enough(NamedTuple):
             told = variance
         elif kind == "count" and events:
             told = mean**2 / variance
-        errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
-        numbers, modes = sum(size - 1 for size in rewards.shape), sum(size > 1 for size in rewards.shape)
-        wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
-        each = modes * DIFFERENCE**2 * told
-        return cls(kind, events, total, float(wanted / each) if each else math.inf, usual)
+        whole = at_first(rewards.shape, models)
+        rare = whole if kind == "bernoulli" or (kind == "count" and not usual) else math.inf
+        return cls(kind, events, total, whole / told if told else math.inf, usual, rare)
+
+    @property
+    def lacking(self) -> bool:
+        """Whether there are too few rewards to say that there is nothing to learn; rare clicks may have yet to come."""
+        return self.rewards < self.needed if self.events else math.isfinite(self.needed_events)
 
     def limit(self, models: int) -> float:
         """Return by how many standard errors one of some models must be ahead, so that it is not luck.
@@ -73,10 +79,16 @@ class Enough(NamedTuple):
 
     def words(self) -> str:
         """Say that nothing was learned, why, how much would do, and what to do meanwhile."""
+        if not self.events and self.lacking:
+            return (
+                f"**Too few to tell**: all {self.rewards:,.0f} rewards are the same, {self.usual:g}. Come back with "
+                f"about {rounded(self.needed_events)} others: so many mostly show levels that differ by 30 %. "
+                f"{MEANWHILE}"
+            )
         if not self.events:
             return f"**Nothing to learn was found**: all {self.rewards:,.0f} rewards are the same, {self.usual:g}."
         differ = "30 % of the spread of single rewards" if self.kind == "gaussian" else "30 %"
-        if self.rewards >= self.needed:
+        if not self.lacking:
             return (
                 "**Nothing to learn was found**: no model predicts surely better than the overall mean, though "
                 f"{self.rewards:,.0f} rewards mostly show levels that differ by {differ}. So what is chosen makes "
@@ -92,6 +104,18 @@ class Enough(NamedTuple):
             f"about {want}: so many mostly show levels that differ by {differ}, and fewer do where there are fewer "
             f"levels. {MEANWHILE}"
         )
+
+
+def at_first(shape: Sequence[int], models: int) -> float:
+    """Return how many rewards it takes, each of which tells as much as one normal reward does, or one rare click.
+
+    >>> round(at_first((4, 6, 3), 9))
+    262
+    """
+    errors = special.ndtri(1.0 - _CHANCE / models) + special.ndtri(1.0 - _MISSED)
+    numbers, modes = sum(size - 1 for size in shape), sum(size > 1 for size in shape)
+    wanted = (errors + math.sqrt(errors**2 + numbers)) ** 2
+    return float(wanted / (modes * DIFFERENCE**2)) if modes else math.inf
 
 
 def events_of(rewards: Rewards) -> tuple[float, float]:

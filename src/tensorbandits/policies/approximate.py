@@ -380,6 +380,20 @@ class ModelSampling(ApproximateThompsonSampling):
         draws, likelihood = [draw.tensor() for draw in found if isinstance(draw, Packed)], self.oracle.likelihood
         return explain(draws, share, likelihood.rewards, own, likelihood.typical)
 
+    def acting_together(self, level: float = 0.9) -> Floats:
+        """Return which share of what combinations differ by is believed to be due to modes acting together, (3,).
+
+        It comes with bounds; the rest is what each mode does by itself. Of revenue it is about conversion rates.
+        """
+        from tensorbandits.policies.explanation import acting_together
+
+        share = check_probability(level, "level")
+        with self._turns.still():
+            found = self._posterior_draws()
+            _check_told(share, len(found))
+        rates = [draw.tensor()[0] for draw in found if isinstance(draw, RevenueDraw)]
+        return acting_together(rates or [draw.tensor() for draw in found if isinstance(draw, Packed)], share)
+
     def _own_shares(self) -> list[Floats] | None:
         """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
         return None

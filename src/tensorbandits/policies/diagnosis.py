@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorbandits.base.checks import check_count
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.curve import FEWEST, curve_sizes, learning_curve
+from tensorbandits.model.curve import FEWEST, Verdict, curve_sizes, learning_curve
 from tensorbandits.model.effects import Kind, kind_of, kind_of_reward
 from tensorbandits.model.held_out import Rewards
 from tensorbandits.model.scores import Form, structures
@@ -24,26 +24,37 @@ class Diagnosis:
     ``scores`` is by model the mean log density of a held-out reward, after learning from ``rewards`` others; of counts
     up to a constant. ``learned`` is the same as a share: 0 is the overall mean, 1 the best of the models. ``structure``
     and ``rank`` are what is suggested: ``"tucker"``, ``"affine"``, ``"pairs"``, or ``"additive"`` where main effects
-    suffice; the last two have no rank, ``None``. ``words`` says it in a sentence. ``playing`` is how often each
-    structure decides where a policy plays several, by what they predicted as rewards came: then the one that decides
-    mostly is suggested, since it rests on all rewards, each of which it was not shown before.
+    suffice; the last two have no rank, ``None``. Where the rewards tell nothing yet, nothing is suggested, and both are
+    ``None``. ``words`` says it in a sentence. ``playing`` is how often each structure decides where a policy plays
+    several, by what they predicted as rewards came: then the one that decides mostly is suggested, since it rests on
+    all rewards, each of which it was not shown before.
+
+    ``verdict`` is ``"too few"`` rewards to tell anything, ``"nothing"`` to learn, ``"alone"`` where main effects
+    suffice, ``"open"`` where only they are known so far, or ``"together"`` where combinations of levels are surely
+    better or worse than their levels say; ``needed`` is about how many rewards it takes to know more, 0 where nothing
+    lacks.
     """
 
     kind: Kind
     rewards: int
     scores: dict[str, float]
     learned: dict[str, float]
-    structure: str
+    structure: str | None
     rank: int | None
     words: str
     playing: dict[str, float] = field(default_factory=dict)
+    verdict: Verdict = "too few"
+    needed: float = 0.0
 
     def __repr__(self) -> str:
+        if not self.scores:
+            return self.words
         width = max(map(len, self.scores))
         table = [f"  {name:<{width}}  {score:11.5g}  {self.learned[name]:5.0%}" for name, score in self.scores.items()]
         head = f"  {'model':<{width}}  {'score':>11}  learned"
         rank = "" if self.rank is None else f", rank {self.rank}"
-        return "\n".join([self.words, f"Suggested structure: {self.structure}{rank}.", head, *table])
+        suggestion = [] if self.structure is None else [f"Suggested structure: {self.structure}{rank}."]
+        return "\n".join([self.words, *suggestion, head, *table])
 
 
 def diagnose(
@@ -83,8 +94,11 @@ def diagnose(
     most = curve_sizes(rewards.total)[-1:]
     curve = learning_curve(rewards, kind, structures(ledger.shape, check_count(max_rank, "max_rank")), most, source)
     (point,) = curve.points
-    suggested, words = curve.suggested(point), curve.sentence(point.rewards).replace("**", "")
-    if playing and (most_played := max(playing, key=lambda name: playing[name])) and playing[most_played] > _MOSTLY:
+    words = curve.sentence(point.rewards).replace("**", "")
+    verdict, needed = curve.verdict(point.rewards)
+    suggested = None if verdict in ("too few", "nothing") else curve.suggested(point)
+    most_played = max(playing, key=lambda name: playing[name]) if playing else ""
+    if suggested is not None and playing and playing[most_played] > _MOSTLY:
         words += f" The policy plays {most_played} in {playing[most_played]:.0%} of its decisions"
         words += "." if most_played == str(suggested) else f"; held-out rewards alone would suggest {suggested}."
         suggested = Form.named(most_played)
@@ -93,8 +107,10 @@ def diagnose(
         rewards=point.rewards,
         scores=point.as_dict(),
         learned={model: curve.learned(point, model) for model in point.models},
-        structure=suggested.kind,
-        rank=None if suggested.kind in ("additive", "pairs") else suggested.rank,
+        structure=None if suggested is None else suggested.kind,
+        rank=None if suggested is None or suggested.kind in ("additive", "pairs") else suggested.rank,
         words=words,
         playing=dict(playing or {}),
+        verdict=verdict,
+        needed=needed,
     )

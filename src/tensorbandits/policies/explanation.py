@@ -106,6 +106,21 @@ def explain(
     )
 
 
+def acting_together(draws: Sequence[Tensor], level: float) -> Floats:
+    """Return the share of the variance between cells that modes have together beyond single ones, (3,).
+
+    >>> from tensorbandits import Tucker
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
+    >>> acting_together([tensor] * 20, 0.9).round(2).tolist()
+    [0.25, 0.25, 0.25]
+    """
+    found = []
+    for draw in gently(draws):
+        alone = sum(variance(draw, (mode,)) for mode in range(len(draw.shape)))
+        found.append(1.0 - min(alone / max(total_variance(draw), 1e-300), 1.0))
+    return _summary(np.array(found), level)
+
+
 def explain_revenue(draws: Sequence[RevenueDraw], level: float, own: Sequence[Floats] | None = None) -> Explanation:
     """Return what draws of revenue have in common, of mean rewards, and of rates and amounts.
 

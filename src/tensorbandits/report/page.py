@@ -133,6 +133,36 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A figure as SVG, which stands in the page itself; Markdown has its numbers instead, a header and rows.
+
+    >>> drawing = Drawing("<svg></svg>", "two **bars**", [["bar", "height"], ["a", "1"]])
+    >>> drawing.html()
+    '<figure><div class="wide"><svg></svg></div><figcaption>two <strong>bars</strong></figcaption></figure>'
+    >>> print(drawing.markdown())
+    two **bars**
+    <BLANKLINE>
+    | bar | height |
+    |:--|--:|
+    | a | 1 |
+    """
+
+    svg: str
+    caption: str
+    numbers: Sequence[Sequence[str]] = ()
+
+    def markdown(self) -> str:
+        """The numbers below the caption; without any the caption alone, as no text shows a line."""
+        return "\n\n".join(
+            [self.caption, *([markdown_table(self.numbers[0], self.numbers[1:])] if self.numbers else [])]
+        )
+
+    def html(self) -> str:
+        """The figure with its caption."""
+        return f'<figure><div class="wide">{self.svg}</div><figcaption>{_inline(self.caption)}</figcaption></figure>'
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim, what was measured of it, and whether it holds here; why, in a sentence, is kept only if it does not.
 
@@ -184,7 +214,7 @@ class Claims:
         )
 
 
-Part = Text | Code | Table | Picture | Claims
+Part = Text | Code | Table | Picture | Drawing | Claims
 
 
 @dataclass(frozen=True)
@@ -242,6 +272,24 @@ def write(report: Report, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     return paths
 
 
+def one_page(report: Report) -> str:
+    """Return a report without pictures as one HTML page, which needs no other file and prints well.
+
+    >>> one_page(Report("Small", [Section("One", [Text("words")])])).count("<h2>One</h2><p>words</p>")
+    1
+    """
+    return _document(report, "".join(_section(section, None) for section in report.sections), _STYLE + _PRINTED)
+
+
+def markdown(report: Report) -> str:
+    """Return a report as Markdown.
+
+    >>> markdown(Report("Small", [Section("One", [Text("words")])]))
+    '# Small\\n\\n## One\\n\\nwords\\n'
+    """
+    return _markdown(report)
+
+
 def _markdown(report: Report) -> str:
     blocks = [f"# {report.title}"]
     for section in report.sections:
@@ -254,15 +302,19 @@ def _page(report: Report, folder: Path) -> str:
         f'<li><a href="#{_anchor(section.title)}">{_inline(section.title)}</a></li>' for section in report.sections
     )
     body = "".join(_section(section, folder) for section in report.sections)
+    return _document(report, f"<nav><ul>{links}</ul></nav>{body}", _STYLE)
+
+
+def _document(report: Report, body: str, style: str) -> str:
     title = html.escape(plain_words(report.title))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
-        f"<body><h1>{_inline(report.title)}</h1><nav><ul>{links}</ul></nav>{body}</body></html>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
+        f"<body><h1>{_inline(report.title)}</h1>{body}</body></html>\n"
     )
 
 
-def _section(section: Section, folder: Path) -> str:
+def _section(section: Section, folder: Path | None) -> str:
     parts = "".join(part.html(folder) if isinstance(part, Picture) else part.html() for part in section.parts)
     return f'<section id="{_anchor(section.title)}"><h2>{_inline(section.title)}</h2>{parts}</section>'
 
@@ -309,4 +361,18 @@ table.claims th, table.claims td { text-align: left; } small { color: #444; }
 .open { background: #e8e8e8; color: #333; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; } figcaption { font-size: .92rem; color: #333; }
 pre, code { background: #f4f4f4; font: .9em ui-monospace, monospace; } pre { padding: .6rem; overflow-x: auto; }
+"""
+
+_PRINTED = """
+body { max-width: 52rem; } h2 { margin-top: 1.8rem; } :root { color-scheme: light; } body { background: #fff; }
+svg { width: 100%; min-width: 30rem; height: auto; font: 13px system-ui, sans-serif; }
+svg text { fill: #333; } svg .grid { stroke: #ddd; fill: none; }
+th, td { white-space: nowrap; } td.words { white-space: normal; overflow-wrap: break-word; min-width: 5rem; }
+p, li, figcaption, h1 { overflow-wrap: anywhere; }
+@page { margin: 16mm; }
+@media print {
+  body { margin: 0; max-width: none; font-size: 11pt; padding: 0; } svg { min-width: 0; }
+  h2, caption { break-after: avoid; } figure, tr, li { break-inside: avoid; } .wide { overflow: visible; }
+  * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
+}
 """

@@ -19,6 +19,7 @@ from tensorbandits.service.http.redact import redact
 
 _NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _PAUSE = 0.05  # seconds until lines of requests are written
+OWN = "tensorbandits.service"  # the name by which those who run an engine in their own process hear of it
 MOST = 20_000  # of them that may wait
 _encode = json.JSONEncoder(default=repr).encode
 
@@ -78,18 +79,38 @@ class Requests:
         self._wanted = {level for level in ("debug", "info", "error") if self._log.is_enabled_for(_NUMBERS[level])}
         self._second, self._time = 0, ""
 
-    def write(self, level: str, request: str, method: str, route: str, status: int, seconds: float, key: str) -> None:
-        """Write a request down; none of these can hold what JSON has to escape, nor a secret, but the method."""
+    def write(
+        self,
+        level: str,
+        request: str,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        key: str,
+        trace: str = "",
+    ) -> None:
+        """Write a request down; nothing here can hold what JSON has to escape, nor a secret, but the method."""
         if level not in self._wanted:
             return
         if self._by_hand and method.isalpha():
-            self._lines.later(self._line, (time.time(), level, request, method, route, status, seconds, key))
+            self._lines.later(self._line, (time.time(), level, request, method, route, status, seconds, key, trace))
         else:
             more = {"request": request, "method": method[:20], "route": route, "status": status, "key": key}
+            more |= {"trace": trace} if trace else {}
             self._log.log(_NUMBERS[level], "request", ms=round(1000 * seconds, 3), **more)
 
     def _line(
-        self, now: float, level: str, request: str, method: str, route: str, status: int, seconds: float, key: str
+        self,
+        now: float,
+        level: str,
+        request: str,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        key: str,
+        trace: str,
     ) -> str:
         second = int(now)
         if second != self._second:
@@ -97,7 +118,8 @@ class Requests:
         return (
             f'{{"time": "{self._time}.{int(1e6 * (now - second)):06d}Z", "level": "{level}", "event": "request", '
             f'"part": "access", "request": "{request}", "method": "{method[:20]}", "route": "{route}", '
-            f'"status": {status}, "ms": {1000 * seconds:.3f}, "key": "{key}"}}'
+            f'"status": {status}, "ms": {1000 * seconds:.3f}, "key": "{key}"'
+            + (f', "trace": "{trace}"}}' if trace else "}")
         )
 
 
@@ -168,6 +190,8 @@ class _Bridge(logging.Handler):
     """Hands what libraries log to our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == OWN:  # which has its line already
+            return
         try:
             get(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
         except Exception:

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tensorbandits.model.kernels import compile_ahead
+from tensorbandits.service import logs
 from tensorbandits.service.metrics import several_processes
-from tensorbandits.service.settings import Settings, check_exposed
+from tensorbandits.service.settings import CONFIG, Settings, check_exposed
 from tensorbandits.store import Store
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def _settle() -> None:
     gc.enable()
 
 
-def _check_free(host: str, port: int) -> None:
-    """Refuse an address at which nobody can listen, or somebody does already."""
+def check_free(host: str, port: int) -> None:
+    """Refuse an address at which nobody can listen, or where somebody does already."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as trial:
@@ -81,16 +83,25 @@ def server_options(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _compile(settings: Settings) -> None:
+    """Compile what is not compiled yet, before anybody can connect: callers go elsewhere meanwhile."""
+    logs.configure(settings.log_level, settings.log_format)
+    log = logs.get("start")
+    compile_ahead(lambda words: log.info("not ready yet", waits_for=words))
+
+
 def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     """Serve until stopped. ``ready`` is called before it begins, when nothing can go wrong any more."""
     import uvicorn
 
     with Store.open(settings.store) as store:  # which makes its tables, or says why it cannot
         check_exposed(settings.host, bool(store.keys()))
-    _check_free(settings.host, settings.port)
+    check_free(settings.host, settings.port)
     os.environ.update(settings.environment())
+    os.environ.pop(CONFIG, None)  # which these came from, too
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
+    _compile(settings)
     if ready is not None:
         ready()
     with several_processes(settings.workers):

@@ -1,4 +1,4 @@
-"""Settings of the service: from arguments, then from environment variables, then the defaults."""
+"""Settings of the service: from arguments, then environment variables, then a file, then the defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Self
 
+from tensorbandits.service.config_file import read_config
+
 PREFIX = "TENSORBANDITS_"
+CONFIG = f"{PREFIX}CONFIG"  # the variable that names the file of settings
 MEBIBYTE = 2**20
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
@@ -97,6 +100,17 @@ def _proxies(value: Any) -> str:
     return ",".join(parts)
 
 
+def _origins(value: Any) -> str:
+    """Read origins of web pages that are separated by commas."""
+    words = "give origins with commas between them, as browsers send them: https://shop.example,http://localhost:5173"
+    if not isinstance(value, str):
+        raise ValueError(words)
+    parts = [part.strip().lower().rstrip("/") for part in value.split(",") if part.strip()]
+    if not all(re.fullmatch(r"https?://[a-z0-9.\[\]:-]+", part) for part in parts):
+        raise ValueError(words)
+    return ",".join(parts)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the service is started with. :meth:`read` makes them, and says where a wrong one came from.
@@ -133,9 +147,20 @@ class Settings:
     snapshot_interval: float = _setting(60.0, "Seconds between snapshots; 0 for none.", _number(0))
     log_level: str = _setting("info", "debug, info (with a line per request), warning or error.", _one_of(*LEVELS))
     log_format: str = _setting("json", "json, or console for people.", _one_of(*FORMATS))
+    store_away: float = _setting(
+        10.0, "Seconds without an answer of the store after which the process says that it is not ready.", _number(1)
+    )
+    drain_seconds: float = _setting(
+        3.0,
+        "Seconds that a process which was told to stop goes on serving, while it says that it is not ready.",
+        _number(0, 3_600),
+    )
     demo: bool = _setting(False, "Start with a campaign whose simulated users click.", _truth)
     proxy: str = _setting(
         "", "Addresses of proxies whose X-Forwarded headers are believed, with commas; none by default.", _proxies
+    )
+    origins: str = _setting(
+        "", "Origins of web pages that may use the API from a browser (CORS), with commas; none by default.", _origins
     )
     key_seconds: float = _setting(
         2.0, "Seconds until a process notices that a key was revoked elsewhere.", _number(0.1, 60)
@@ -155,10 +180,23 @@ class Settings:
             )
 
     @classmethod
-    def read(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
-        """Return settings of arguments (``None`` was not given), of ``TENSORBANDITS_*`` variables, and defaults."""
+    def read(cls, environment: Mapping[str, str] | None = None, config: str | None = None, **given: Any) -> Self:
+        """Return settings of arguments (``None`` was not given), ``TENSORBANDITS_*`` variables, a file, and defaults.
+
+        The file is ``config``, or what ``TENSORBANDITS_CONFIG`` names.
+        """
+        return cls.traced(environment, config, **given)[0]
+
+    @classmethod
+    def traced(
+        cls, environment: Mapping[str, str] | None = None, config: str | None = None, **given: Any
+    ) -> tuple[Self, dict[str, str]]:
+        """Return settings, as :meth:`read` does, and where each came from that is not the default."""
         environment = os.environ if environment is None else environment
-        values, places = {}, {}
+        config = config or environment.get(CONFIG, "").strip()
+        filed = read_config(config, [each.name for each in fields(cls)]) if config else {}
+        values: dict[str, Any] = {}
+        places: dict[str, str] = {}
         for each in fields(cls):
             variable = PREFIX + each.name.upper()
             if given.get(each.name) is not None:
@@ -166,10 +204,12 @@ class Settings:
             elif environment.get(variable, "").strip():
                 values[each.name] = environment[variable]
                 places[each.name] = f"the environment variable {variable}"
+            elif each.name in filed:
+                values[each.name], places[each.name] = filed[each.name], f"{each.name} in {config}"
         if unknown := given.keys() - {each.name for each in fields(cls)}:
             raise TypeError(f"there is no setting {sorted(unknown)[0]!r}")
         try:
-            return cls(**values)
+            return cls(**values), places
         except ValueError as error:
             name, rest = str(error).split(" ", 1)
             raise ValueError(f"{places.get(name, name)} {rest}") from None

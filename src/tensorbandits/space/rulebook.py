@@ -8,7 +8,7 @@ found at some ask weeks later.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from tensorbandits.base.checks import Cell
 Partial = dict[int, int]
 
 _NOTED = 200_000  # cells; of larger spaces nothing is noted
+_COUNTED, _SAMPLED = 1_000_000, 100_000  # cells that are counted for a share, and that a sample has beyond
 
 
 class Rule(NamedTuple):
@@ -45,6 +46,34 @@ class Rule(NamedTuple):
             yield dict(self.condition)
         for mode, kept in self.only:
             yield from ({**dict(self.condition), mode: level} for level in range(shape[mode]) if level not in kept)
+
+    def share(self, shape: Cell) -> float:
+        """Return the share of cells that it forbids by itself.
+
+        >>> Rule(((0, 1),), ((1, (0, 2)),)).share((2, 4))
+        0.25
+        """
+        met = math.prod(1.0 / shape[mode] for mode, _ in self.condition)
+        left = math.prod(len(kept) / shape[mode] for mode, kept in self.only) if self.only else 0.0
+        return met * (1.0 - left)
+
+
+def forbidden_share(shape: Cell, partials: Sequence[Partial]) -> float:
+    """Return the share of cells that partial cells forbid; of more than a million cells, as a sample of them has it.
+
+    >>> forbidden_share((2, 4), [{0: 1, 1: 1}, {1: 1}])
+    0.25
+    """
+    if math.prod(shape) <= _COUNTED:
+        return 1.0 - float(_without(np.ones(shape, dtype=bool), partials).mean())
+    rng = np.random.default_rng(0)
+    cells = np.stack([rng.integers(size, size=_SAMPLED) for size in shape])
+    found = np.zeros(_SAMPLED, dtype=bool)
+    for partial in partials:
+        left = np.flatnonzero(~found)
+        met = np.all([cells[mode, left] == level for mode, level in partial.items()], axis=0)
+        found[left[met]] = True
+    return float(found.mean())
 
 
 class Exhausted(Exception):  # noqa: N818  (the space says it in its own words)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from tensorbandits.base.checks import check_installed
 from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
-from tensorbandits.store.backend import Backend
+from tensorbandits.store.backend import Backend, Call
 from tensorbandits.store.errors import (
     BehindError,
     ConflictError,
     DamagedError,
     NameTakenError,
     RepeatedError,
+    StoreUnavailableError,
     UnknownBanditError,
 )
 from tensorbandits.store.events import (
@@ -32,10 +34,11 @@ from tensorbandits.store.events import (
     Standing,
     check_text,
     events_of,
+    redacted,
     rows_of,
     verified,
 )
-from tensorbandits.store.migrate import migrate
+from tensorbandits.store.migrate import State, migrate, state
 from tensorbandits.store.reading import CHANGED, read_page, replaced
 from tensorbandits.store.reading import standing as _standing
 
@@ -79,6 +82,23 @@ class Store:
             store.close()
             raise
         return store
+
+    @staticmethod
+    def look(url: str | os.PathLike[str]) -> tuple[State, int]:
+        """Return whether a store is ready, new, or of an older release, and how many keys it has; change nothing."""
+        parts = parse(url)
+        if parts.get_backend_name() == "sqlite":
+            file = Path(parts.database) if parts.database else None
+            if file is None or not file.exists():
+                if file is not None and not os.access(file.parent, os.W_OK):
+                    raise StoreUnavailableError(f"the folder {file.parent} of the store is not there, or is read-only")
+                return "new", 0
+        store = Store(_backend(url))
+        try:
+            found = state(store._backend)
+            return found, len(store.keys()) if found == "ready" else 0
+        finally:
+            store.close()
 
     def close(self) -> None:
         """Close all connections."""
@@ -180,7 +200,12 @@ class Store:
         rows = rows_of(bandit, head, news)
         end = rows[-1]
         removal = {"bandit": bandit, "seq": end["seq"], "chain": end["chain"], "time": end["time"]}
-        others = self._backend.append(bandit, head, rows, *([(statements.remove, removal)] if last else []))
+        then: list[Call] = [(statements.remove, removal)] if last else []
+        for row, new in zip(rows, news, strict=True):
+            if new.subject is not None:
+                named = {"bandit": bandit, "subject": check_text(new.subject, "a subject"), "decision": new.decision}
+                then.append((statements.put_subject, named | {"seq": row["seq"], "chain": row["chain"]}))
+        others = self._backend.append(bandit, head, rows, *then)
         if others is not None:
             raise self._refusal(bandit, head, others)
         return [
@@ -241,6 +266,10 @@ class Store:
         """Return what the database finds wrong with its files; it reads all of an SQLite file, and takes long."""
         return self._backend.check()
 
+    def free_bytes(self) -> int | None:
+        """Return the space that is left where an SQLite file is; ``None`` for a database that runs elsewhere."""
+        return self._backend.free_bytes()
+
     def keyed(self, bandit: int, keys: Iterable[str]) -> dict[str, Event]:
         """Return the events that carry these idempotency keys; a key that nothing carries is left out."""
         wanted = list(keys)
@@ -262,6 +291,12 @@ class Store:
             for event in events_of(bandit, rows):
                 found.setdefault(str(event.decision), []).append(event)
         return found
+
+    def of_kinds(self, bandit: int, kinds: Iterable[str], until: int) -> list[Event]:
+        """Return the events of some kinds up to a number, in order; it reads the whole log, and may take seconds."""
+        with self._backend.reading() as session:
+            listed, given = self._backend.listed, self._backend.listing(list(kinds))
+            return events_of(bandit, session.rows(listed.of_kinds, bandit=bandit, kinds=given, until=until))
 
     def tail(self, bandit: int, count: int) -> list[Event]:
         """Return the last events, newest first."""
@@ -350,6 +385,36 @@ class Store:
         with self._backend.reading() as session:
             found = _standing(session, bandit)
         return 0 if found is None else found.base.seq
+
+    # The data of persons.
+
+    def of_subject(self, bandit: int, subject: str) -> list[str]:
+        """Return the ids of the decisions that were made for a subject."""
+        if "\0" in subject:
+            return []
+        with self._backend.reading() as session:
+            return [str(row[0]) for row in session.rows(statements.of_subject, bandit=bandit, subject=subject)]
+
+    def redact(self, bandit: int, names: Mapping[str, str]) -> int:
+        """Put names in the place of ids of decisions, and remove idempotency keys and subjects; return how many events.
+
+        All that has an id of these goes in one transaction, caches too. What events say of cells and rewards stays.
+        """
+        found = [(event, names[number]) for number, some in self.of_decisions(bandit, names).items() for event in some]
+        calls: list[Call] = [
+            (statements.redact, {"bandit": bandit, "seq": event.seq, "name": name, "redacted": redacted(event, name)})
+            for event, name in found
+        ]
+        calls += [(statements.drop_subject, {"bandit": bandit, "decision": number}) for number in names]
+        self._backend.write(*calls, (statements.drop_caches, {"bandit": bandit}), long=True)
+        return len(found)
+
+    def replace_base(self, bandit: int, seq: int, state: bytes) -> bool:
+        """Put another state in the place of the base after an event; say whether the base is still that one."""
+        [done] = self._backend.write(
+            (statements.replace_base, {"bandit": bandit, "seq": seq, "state": state}), long=True
+        )
+        return done.changed > 0
 
     # Keys.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tensorbandits.base.errors import TensorbanditsError
+
 if TYPE_CHECKING:
     from tensorbandits.store.events import Event
 
 
-class StoreError(RuntimeError):
+class StoreError(TensorbanditsError, RuntimeError):
     """The store cannot be used now; the message says what is the matter and what to do."""
 
 
@@ -45,15 +47,15 @@ class DamagedError(StoreError):
         return type(self), (self.bandit, self.seq, self.why)
 
 
-class NameTakenError(ValueError):
+class NameTakenError(TensorbanditsError, ValueError):
     """A bandit of this name exists."""
 
 
-class UnknownBanditError(LookupError):
+class UnknownBanditError(TensorbanditsError, LookupError):
     """No bandit has this number, or it was deleted."""
 
 
-class ConflictError(RuntimeError):
+class ConflictError(TensorbanditsError, RuntimeError):
     """Something in the store is in the way of what was to be written; nothing was written."""
 
 
@@ -72,7 +74,7 @@ class RepeatedError(ConflictError):
     """An idempotency key, or the id of a decision, is in the log already; nothing was written."""
 
 
-class FoldedError(LookupError):
+class FoldedError(TensorbanditsError, LookupError):
     """The events asked for were folded into the base; start again from :meth:`Store.snapshot`."""
 
 

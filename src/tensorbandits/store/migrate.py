@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, column, inspect, select, table
 
@@ -10,6 +11,11 @@ from tensorbandits.store import migrations
 from tensorbandits.store.backend import Backend
 from tensorbandits.store.errors import StoreError
 from tensorbandits.store.schema import REVISION, VERSION_TABLE, metadata
+
+if TYPE_CHECKING:
+    from alembic.script import ScriptDirectory
+
+State = Literal["ready", "new", "older"]
 
 
 def migrate(backend: Backend) -> None:
@@ -21,6 +27,18 @@ def migrate(backend: Backend) -> None:
         if found != REVISION:
             with backend.exclusive(idle=5.0) as connection:
                 _upgrade(connection, backend.url)
+
+
+def state(backend: Backend) -> State:
+    """Return whether the tables are ready, are not there, or are of an older release; change nothing."""
+    with backend.explained(), backend.engine.connect() as connection:
+        found = revision(connection)
+        if found is None:
+            _refuse_others(connection, backend.url)
+            return "new"
+        if found != REVISION:
+            _refuse_newer(found, backend.url)
+        return "ready" if found == REVISION else "older"
 
 
 def revision(connection: Connection) -> str | None:
@@ -35,18 +53,13 @@ def _upgrade(connection: Connection, url: str) -> None:
     # Alembic is slow to import, and needed only when something changes.
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
 
-    script = ScriptDirectory(str(Path(migrations.__file__).parent))
     found = revision(connection)  # again: another process may have been here first
-    known = {step.revision for step in script.walk_revisions()}
-    if found is not None and found not in known:
-        raise StoreError(
-            f"the tables of {url} are of revision {found}, which a newer release of tensorbandits made; this one knows "
-            f"revisions up to {REVISION}: install the newer release, or give another database"
-        )
     if found is None:
         _refuse_others(connection, url)
+        script = _script()
+    else:
+        script = _refuse_newer(found, url)
     context = MigrationContext.configure(
         connection,
         opts={
@@ -57,6 +70,23 @@ def _upgrade(connection: Connection, url: str) -> None:
     )
     with Operations.context(context):
         context.run_migrations()
+
+
+def _script() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(Path(migrations.__file__).parent))
+
+
+def _refuse_newer(found: str, url: str) -> ScriptDirectory:
+    """Refuse tables of a release that is newer than this one; return the steps that are known."""
+    script = _script()
+    if found not in {step.revision for step in script.walk_revisions()}:
+        raise StoreError(
+            f"the tables of {url} are of revision {found}, which a newer release of tensorbandits made; this one knows "
+            f"revisions up to {REVISION}: install the newer release, or give another database"
+        )
+    return script
 
 
 def _refuse_others(connection: Connection, url: str) -> None:

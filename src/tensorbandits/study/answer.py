@@ -7,12 +7,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensorbandits.data.log import Log
 from tensorbandits.data.profile import Profile
+from tensorbandits.model.effects import kind_of
 from tensorbandits.policies.cost import words
 from tensorbandits.report.evidence import amount, student
 from tensorbandits.report.page import Code, Part, Section, Text, escape, plain_words
@@ -20,7 +22,9 @@ from tensorbandits.sim.compare import Comparison
 from tensorbandits.sim.log_world import World
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.lineup import BASELINE, FLAGSHIP, cost_of, takes_as_they_are
+from tensorbandits.study.remarks import alike_words
 
+_ARGUMENTS = ("allowed", "activate", "id", "played", "propensity", "self")  # of an ask, which no mode can be
 _NORMAL = 1.96  # half of the width of a 95 % interval, in standard errors
 
 
@@ -60,7 +64,7 @@ def log_earned(log: Log, rounds: int) -> Amount:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study found, in words; ``code`` are the lines of Python that start the policy it recommends."""
+    """What a study found, in words; ``code`` are the lines of Python that start what it recommends."""
 
     lines: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -86,12 +90,15 @@ class Answer:
         rounds = comparison.horizon
         beside = "" if best == baseline or alike else f", and {escape(baseline)} {earned(comparison, world, baseline)}"
         few = "" if len(comparison.select(best)) > 1 else " A single run has no interval."
+        start = best
+        if facts.curve.nothing_to_learn:
+            start = next((name for name, recipe in playing.items() if recipe.policy == FLAGSHIP), best)
         if facts.curve.nothing_to_learn and not alike:
             few += " As no combination is known to be better than another, these differences may be luck alone."
         policy = (
             "All that played had the same regret."
             if alike
-            else f"**{escape(best)}** had the lowest regret of those that played."
+            else f"**{escape(best[:1].upper() + best[1:])}** had the lowest regret of those that played."
         )
         earnings = (
             f"Over {rounds:,} rounds {'each' if alike else 'it'} would have earned "
@@ -100,9 +107,10 @@ class Answer:
             f"{amount(rounds * best_mean(world))}. Brackets are 95 % intervals, of policies over runs alone: the "
             f"means of the log are taken as they are.{few}"
         )
-        cost = _cost(playing[best], playing[baseline], world, facts.bandit_rewards)
-        lines = tuple(filter(None, [facts.verdict, _structure(facts), f"{policy} {earnings}", cost]))
-        return cls(lines, tuple(remarks), start_lines(log, world, playing[best], rounds, source, shifted))
+        cost = _cost(playing[start], playing[baseline], world, facts.bandit_rewards)
+        first = alike_words(log)
+        lines = tuple(filter(None, [first, facts.verdict, _structure(facts), f"{policy} {earnings}", cost]))
+        return cls(lines, tuple(remarks), start_lines(log, world, playing[start], rounds, source, shifted))
 
     def section(self) -> Section:
         """Return the answer as the first section of a report."""
@@ -159,47 +167,55 @@ def start_lines(
     source: str | os.PathLike[str] | None = None,
     shifted: World | None = None,
 ) -> str:
-    """Return lines of Python that start a policy on what a log knows; they run as they are if the file is known.
+    """Return lines of Python that start a bandit on what a log knows; they run as they are if the file is known.
 
     One that played in a shifted world is told rewards as they were there, unless their scale is nothing to it.
     """
     record = recipe.record
     settings = dict(recipe.settings)
-    paper = ".paper" if settings.pop("paper", False) else ""
     make: Any = record.kind
     if record.takes("rank"):
         settings.setdefault("rank", "auto")
-        own = inspect.signature(make.paper if paper else make).parameters.get("rank")
+        own = inspect.signature(make.paper if settings.get("paper") else make).parameters.get("rank")
         if own is not None and settings["rank"] == own.default:
             del settings["rank"]
     if record.takes("horizon"):
         settings.setdefault("horizon", rounds)
-    if world.context:
-        settings["context"] = world.context
-    module = record.kind.__module__
+    module, kind = record.kind.__module__, record.kind.__name__
     ours = module.startswith("tensorbandits.")
-    name = f"tb.{record.kind.__name__}" if ours else record.kind.__name__
-    given = "".join(f", {key}={value!r}" for key, value in settings.items())
+    given = "".join(f", {key}={value!r}" for key, value in settings.items() if value is not False or key != "paper")
     read_with = ({"trials": log.trials} if log.trials else {}) | dict(log.options)
     options = "".join(f", {key}={value!r}" for key, value in read_with.items())
-    units = []
+    context = [log.modes[j] for j in world.context]
+    reward = "1.0" if log.ledger.kind or kind_of(log.ledger) == "gaussian" else "1"
+    tell = ["bandit.tell_log(log)  # what the log knows; without this line it starts afresh"]
     if shifted is not None and recipe.policy != FLAGSHIP and not takes_as_they_are(recipe):
-        units = [f"centre, scale = {shifted.centre!r}, {shifted.scale!r}  # it expects rewards about 0, of spread 1"]
+        reward = f"({reward} - centre) / scale"
+        tell = [
+            f"centre, scale = {shifted.centre!r}, {shifted.scale!r}  # {kind} expects rewards about 0, of spread 1",
+            "bandit.policy.tell_ledger(log.ledger.standardised(centre, scale))"
+            "  # what the log knows; without this line it starts afresh",
+        ]
     read = f"read_log({os.fspath(source)!r}" if source is not None else "from_log(frame"
-    levels = ", ".join(f"level of {log.modes[j]}" for j in world.context)
-    ask = f"[{', '.join('0' for _ in world.context)}]" if world.context else ""
     lines = [
-        *([] if ours else [f"from {module} import {record.kind.__name__}"]),
-        *(["import tensorbandits as tb"] if ours else []),
+        "import tensorbandits as tb",
+        *([] if ours else [f"from {module} import {kind}"]),
         f"from tensorbandits.data import {'read_log' if source is not None else 'from_log'}",
         "",
         f"log = {read}, {list(log.modes)!r}, {log.reward!r}{options})",
-        f"policy = {name}{paper}(log.shape{given})",
-        *units,
-        f"policy.tell_ledger(log.ledger{'.standardised(centre, scale)' if units else ''})"
-        "  # what the log knows; without this line it starts afresh",
-        f"cell = policy.ask({ask}){f'  # {levels}' if levels else ''}",
-        "print(log.label(cell))",
-        f"policy.tell(cell, {'(1.0 - centre) / scale' if units else '1.0'})  # the reward, when it comes",
+        f"space = tb.Space(dict(zip(log.modes, log.levels)){f', context={context!r}' if context else ''})",
+        f"bandit = tb.Bandit(space, {recipe.policy!r}{given})" if ours else f"bandit = tb.Bandit(space, {kind}{given})",
+        *tell,
+        f"decision = bandit.ask({_asked(log, context)})",
+        "print(decision.arm)",
+        f"bandit.tell(decision.id, {reward})  # the reward, when it comes",
     ]
     return "\n".join(lines)
+
+
+def _asked(log: Log, context: Sequence[str]) -> str:
+    """The arguments of an ask: the first level of each context mode."""
+    labels = {mode: log.levels[log.modes.index(mode)][0] for mode in context}
+    if all(mode.isidentifier() and not iskeyword(mode) and mode not in _ARGUMENTS for mode in labels):
+        return ", ".join(f"{mode}={label!r}" for mode, label in labels.items())
+    return repr(labels)

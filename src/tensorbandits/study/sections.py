@@ -22,13 +22,14 @@ from tensorbandits.sim.plots import band_words, plot_panels, regret_panels
 from tensorbandits.sim.recipes import PolicyRecipe
 from tensorbandits.study.answer import earned
 from tensorbandits.study.lineup import BASELINE, together
-from tensorbandits.study.remarks import shown
+from tensorbandits.study.remarks import alike, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _KINDS = {"bernoulli": "which are 0 or 1", "count": "which are counts", "gaussian": "which are numbers of any size"}
 _BEST = 5  # cells that are named
+_MERGES = 200  # levels that cleaning would make, of which are told
 _MARKERS = "osD^vPXh*"
 
 
@@ -39,6 +40,13 @@ def contents(log: Log, facts: Profile) -> Section:
         for mode, levels in zip(log.modes, log.levels, strict=True)
     ]
     dropped = ", ".join(f"{count:,} ({why})" for why, count in log.dropped.items() if count) or "none"
+    cleaned = [
+        f"{escape(mode)} to {len(levels):,} levels, {sum(map(len, log.merged[mode].values())):,} of the log's "
+        f"spellings to {len(log.merged[mode]):,} of them"
+        for mode, levels in zip(log.modes, log.levels, strict=True)
+        if mode in log.merged
+    ]
+    made_one = f"\n- Labels were cleaned ({escape(log.options['clean'])}): {'; '.join(cleaned)}." if cleaned else ""
     quantiles = ", ".join(f"{value:,.0f} ({share:.0%})" for share, value in facts.rewards_per_cell.items())
     kind = f"{escape(log.reward)}{f' out of {escape(log.trials)}' if log.trials else ''}, {_KINDS[facts.kind]}"
     return Section(
@@ -49,10 +57,33 @@ def contents(log: Log, facts: Profile) -> Section:
                 f"{dropped}.\n- Cells: {facts.density:.1%} of {int(np.prod(log.shape)):,} have rewards; rewards per "
                 f"observed cell, by quantile: {quantiles}.\n- Mean {facts.mean:.4g}; standard deviation within cells "
                 + (f"{facts.spread:.4g}." if facts.rewards_per_cell[1.0] > 1 else "unknown: no cell has two rewards.")
+                + made_one
             ),
             Table(["mode", "levels", "which"], rows),
+            *_alike(log),
         ],
     )
+
+
+def _alike(log: Log) -> list[Part]:
+    """Which levels cleaning would make one, with their rewards."""
+    steps, found = alike(log)
+    if not found:
+        return []
+    counts = {
+        mode: dict(zip(levels, np.bincount(log.ledger.cells[:, j], log.ledger.counts, len(levels)), strict=True))
+        for j, (mode, levels) in enumerate(zip(log.modes, log.levels, strict=True))
+    }
+    rows = [
+        [
+            escape(merge.mode),
+            escape(f"'{merge.label}'"),
+            ", ".join(f"{escape(repr(label))} ({counts[merge.mode][label]:,.0f})" for label in merge.labels),
+        ]
+        for merge in found[:_MERGES]
+    ]
+    more = f"; the first {_MERGES} of {len(found):,}" if len(found) > _MERGES else ""
+    return [Table(["mode", "level", "instead of (rewards)"], rows, f"what --clean {','.join(steps)} would merge{more}")]
 
 
 def evidence(facts: Profile, told: int) -> Section:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell, check_level, is_sequence
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.tensor.rules import Rules
 
 Ints = NDArray[np.int64]
@@ -21,7 +22,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 _LEVELS = "give the allowed levels, for example [0, 2], or one true or false per level"
 
 
-class NothingAllowedError(ValueError):
+class NothingAllowedError(TensorbanditsError, ValueError):
     """What is allowed and what is forbidden leave no cell to choose."""
 
 

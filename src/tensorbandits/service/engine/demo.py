@@ -16,6 +16,7 @@ from tensorbandits.bandit.decision import Decision
 from tensorbandits.bandit.snapshot import NotLearnedError
 from tensorbandits.service import logs
 from tensorbandits.service.engine import orders
+from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.engine.host import Host
 from tensorbandits.sim.audience import Audience
@@ -54,6 +55,7 @@ class Demo(threading.Thread):
 
     def run(self) -> None:
         """Let people come, and click."""
+        ACTOR.set("the demo")
         campaigns = [(self._hosted(name, given), people_of(name, self._delay)) for name, given in CAMPAIGNS.items()]
         begun = {host.name: time.time() for host, _ in campaigns}
         while not self._stop_it.wait(self._pace):

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
@@ -28,6 +29,7 @@ from tensorbandits.service.engine.loading import CannotApplyError
 from tensorbandits.space.labels import Label, written
 from tensorbandits.store import BanditRow, Event, FoldedError, Head, Store
 from tensorbandits.store.errors import QuarantinedError
+from tensorbandits.store.events import SEAL
 
 if TYPE_CHECKING:
     from tensorbandits.service.engine.orders import Order
@@ -76,12 +78,17 @@ class Host:
     # The log.
 
     def follow(self, events: Sequence[Event]) -> int:
-        """Take in the next events of the log; return how many were new. The turn is held."""
+        """Take in the next events of the log; return how many were new. The turn is held.
+
+        A :class:`FoldedError` says that a decision of theirs is known by another id here, as it was forgotten since.
+        """
         core, before = self.core, self.seq
         try:
             for event in events:
                 loading.step(core, event)
         except CannotApplyError as error:
+            if any(SEAL in event.body for event in events if event.seq == error.seq):
+                raise FoldedError(f"data were removed from event {error.seq}: start again from the base") from error
             self.quarantine(error.seq, error.why)
             raise QuarantinedError(str(self.quarantined)) from error
         self.taught()
@@ -123,13 +130,14 @@ class Host:
         active: bool = True,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
+        subject: str | None = None,
     ) -> Ask:
         """Return a request, given in labels, in the levels of this bandit."""
         space = self.core.space
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
-        return Ask(space.given(context), chosen, id, active, cell, propensity)
+        return Ask(space.given(context), chosen, id, active, cell, propensity, subject)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
@@ -166,12 +174,17 @@ class Host:
 
     # What callers may know.
 
+    @property
+    def policy(self) -> str:
+        """The name of the policy, as callers give it."""
+        return self.core.state.settings.get("policy") or "thompson"
+
     def decision(self, event: Event) -> dict[str, Any]:
         """Return the decision of an event as plain data, as ``Decision.to_dict`` does."""
         body = event.body
         arm, given = self._labels(tuple(body["cell"]))
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
-        answer |= {"policy": type(self.core.policy).__name__, "time": event.time}
+        answer |= {"policy": self.policy, "time": event.time}
         if "would" in body:
             answer["would"] = self._labels(tuple(body["would"]["cell"]))[0]
         return answer
@@ -181,6 +194,28 @@ class Host:
         space = self.core.space
         arm = {mode: written(label) for mode, label in space.labels(cell).items()}
         return arm, {space.modes[mode]: arm.pop(space.modes[mode]) for mode in space.context}
+
+    def actor(self, event: Event) -> str | None:
+        """Return who did what an event says, if that was written down."""
+        actors = Actors() if self.quarantined is not None or self._core is None else self._core.state.actors
+        return actors.read(e.mark_of(event.kind, event.body))
+
+    def shown(self, event: Event) -> dict[str, Any]:
+        """Return an event as plain data, with the name of its actor in the place of the mark."""
+        body = {name: value for name, value in event.body.items() if name != MARK}
+        parts = {part: getattr(event, part) for part in ("seq", "time", "kind", "decision")}
+        return {**parts, "actor": self.actor(event), "body": body}
+
+    def story(self, events: Sequence[Event]) -> list[dict[str, Any]]:
+        """Return what happened to a decision, and by whom, from its events."""
+        return [
+            {
+                **{part: getattr(event, part) for part in ("seq", "time", "kind")},
+                "actor": self.actor(event),
+                "reward": event.body.get("reward"),
+            }
+            for event in events
+        ]
 
     def status(self, number: str) -> dict[str, Any]:
         """Return what has become of a decision, as plain data."""
@@ -197,7 +232,7 @@ class Host:
     def summary(self) -> dict[str, Any]:
         """Return what a list of bandits says of this one."""
         if self.quarantined is not None:
-            unknown = {"modes": {}, "context": [], "policy": "", "reward": "", "apprentice": False}
+            unknown: dict[str, Any] = {"modes": {}, "context": [], "policy": None, "reward": None, "apprentice": False}
             numbers = dict.fromkeys(("decisions", "rewards", "waiting"), 0) | {"seq": self.seq}
             return {"name": self.name, **unknown, **numbers, "created": self.created, "quarantined": self.quarantined}
         state = self.core.state
@@ -206,10 +241,11 @@ class Host:
             "name": self.name,
             "modes": dict(zip(space.modes, space.shape, strict=True)),
             "context": [space.modes[mode] for mode in space.context],
-            "policy": state.settings.get("policy") or "thompson",
+            "policy": self.policy,
             "reward": state.settings.get("reward") or "gaussian",
             "apprentice": bool(state.settings.get("apprentice")),
             "rollout": state.shares.rollout,
+            "paused": state.shares.paused,
             "decisions": state.decisions,
             "rewards": state.rewards,
             "waiting": len(state.book),
@@ -230,6 +266,7 @@ class Host:
             **self.summary(),
             "levels": levels,
             "rules": [written_rule(rule) for rule in space.rules],
+            "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},
         }
 

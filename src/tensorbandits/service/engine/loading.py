@@ -9,24 +9,28 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.core import Core, restored_core
 from tensorbandits.bandit.making import new_state
 from tensorbandits.bandit.settings import Settings, arguments, changed
 from tensorbandits.base import codec
 from tensorbandits.base.checks import check_count
+from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.service import logs
 from tensorbandits.store import BanditRow, DamagedError, Event, FoldedError, Head, Store, StoreError
 from tensorbandits.store.errors import QuarantinedError
 
 _KIND, _VERSION = "replica", 2  # of a snapshot; a base is one too, and must be read for ever
 _SHORT = b"zlib:"  # before a snapshot that is compressed; at first they were not
+CHANGE_KINDS = tuple(name for name, kind in e.BanditEvent.kinds.items() if kind.change)
 _RING = 16  # posterior draws that decisions are drawn from, unless told otherwise
 
 
-class CannotApplyError(ValueError):
+class CannotApplyError(TensorbanditsError, ValueError):
     """An event of a log does not fit the state after the events before it."""
 
     def __init__(self, seq: int, why: str) -> None:
@@ -51,15 +55,21 @@ def step(core: Core | None, event: Event) -> Core:
             if not isinstance(typed, e.Created):
                 raise ValueError(f"it is {event.kind!r}, but the first event of a log makes the bandit")
             core = new_core(dict(typed.settings), event.time)
+            core.state.changelog.note(typed.signed(_actor(core, event)))
+        elif event.seq <= core.state.seq:
+            return core
         else:
-            if event.seq <= core.state.seq:
-                return core
-            core.apply([typed])
+            core.apply([typed.signed(_actor(core, event))])
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         words = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
         raise CannotApplyError(event.seq, words) from error
     core.state.seq, core.state.chain = event.seq, event.chain
     return core
+
+
+def _actor(core: Core, event: Event) -> str | None:
+    """Return who did what an event says, and let the state remember the name."""
+    return core.state.actors.learn(e.mark_of(event.kind, event.body))
 
 
 class Trouble(NamedTuple):
@@ -185,7 +195,9 @@ def _restored(store: Store, row: BanditRow, until: int | None) -> Core | None:
     if found is None:
         return None
     try:
-        return unpack(found[1])
+        return _recalled(store, row, unpack(found[1]))
+    except StoreError:
+        raise
     except Exception as error:
         if store.base(row.id) == found[0]:
             words = f"the base of bandit {row.name!r} cannot be read ({error}); restore a backup"
@@ -193,6 +205,17 @@ def _restored(store: Store, row: BanditRow, until: int | None) -> Core | None:
         logs.get("bandits").warning("snapshot cannot be read; folding events", bandit=row.name, error=str(error))
         store.drop_snapshots(row.id)
         return _restored(store, row, until)
+
+
+def _recalled(store: Store, row: BanditRow, core: Core) -> Core:
+    """Let a snapshot of an early release have the changes that its log still holds."""
+    state, base = core.state, store.base(row.id)
+    if state.changelog.since > base:
+        state.changelog = ChangeLog(base)
+        for event in store.of_kinds(row.id, CHANGE_KINDS, state.seq):
+            typed = e.read_event(event.kind, event.time, event.decision, event.body)
+            state.changelog.note(typed.signed(_actor(core, event)))
+    return core
 
 
 def pack(core: Core) -> tuple[int, bytes]:
@@ -256,12 +279,14 @@ class StoreClock:
 
     def adjust(self) -> None:
         """Look at the store's clock again; where it cannot be reached, go on as before."""
-        try:
-            before = time.monotonic()
-            there = self._store.clock()
-            self._offset = there - (before + time.monotonic()) / 2
-        except (StoreError, FoldedError):
-            pass
+        with suppress(StoreError, FoldedError):
+            self.look()
+
+    def look(self) -> None:
+        """Look at the store's clock again; raise where it cannot be reached."""
+        before = time.monotonic()
+        there = self._store.clock()
+        self._offset = there - (before + time.monotonic()) / 2
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""

@@ -16,8 +16,11 @@ from typing import Any
 
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK, Mark
 from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
 from tensorbandits.bandit.settings import labels_of, read_rule
+from tensorbandits.service.engine.actor import ACTOR
+from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.host import Host, changed
 from tensorbandits.store import Event, New, Store
@@ -59,6 +62,9 @@ class Order:
     soon: bool = False  # a decision, which somebody waits for: it is written before many rewards that came at once
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
+    actor: str = field(default_factory=ACTOR.get)  # who wants it
+    subject: str | None = None  # who a decision is made for
+    until: float = field(default_factory=UNTIL.get)  # after which it is not written any more
     since: float = field(default_factory=time.monotonic)  # when it came
     together: Sequence[Order] = ()  # those of one request, this one too, which are carried out all or none
     planned: list[e.BanditEvent] = field(default_factory=list)
@@ -80,14 +86,19 @@ class Order:
         knows the id of a decision before it is answered, unless the caller chose it."""
         return not self.alone and (not self.soon or self.chosen_id is not None)
 
-    def news(self) -> list[New]:
-        """Return the events to be written; the first has the key, and the fingerprint where it will be needed."""
+    def news(self, mark: Callable[[str], Mark]) -> list[New]:
+        """Return the events to be written, with the mark of who did it.
+
+        The first has the key, and the fingerprint where it will be needed.
+        """
         found = []
         for at, event in enumerate(self.planned):
             body, key = event.body(), self.key if at == 0 else None
+            if not isinstance(event, e.TimedOut):  # which nobody but the service does
+                body[MARK] = mark(self.actor)
             if at == 0 and self.request is not None and (key is not None or self.chosen_id is not None):
                 body["request"] = self.request
-            found.append(New(event.kind, event.time, body, event.decision, key))
+            found.append(New(event.kind, event.time, body, event.decision, key, self.subject))
         return found
 
     def refusal(self) -> Exception | None:
@@ -153,6 +164,8 @@ def ask(
     draw = draw or host.draw
     if request.id is not None:
         check_id(request.id)
+    if request.subject is not None:
+        check_id(request.subject, "subject")
     drawn: c.Drawn | None = None
     try:
         drawn = draw(request)
@@ -187,7 +200,7 @@ def ask(
         return repeat(found[0])
 
     answer = lambda order: host.decision(order.events[0])  # noqa: E731
-    return Order(host, plan, answer, repeat, look_up, key, fingerprint, request.id, soon=True)
+    return Order(host, plan, answer, repeat, look_up, key, fingerprint, request.id, soon=True, subject=request.subject)
 
 
 def _refuse_another_cell(host: Host, event: Event, request: c.Ask) -> None:

@@ -17,7 +17,9 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from tensorbandits.bandit import events as e
+from tensorbandits.bandit.actors import MARK
 from tensorbandits.bandit.state import State
+from tensorbandits.service.engine.deadline import check_deadline
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import Order
@@ -25,6 +27,7 @@ from tensorbandits.store import (
     BehindError,
     DamagedError,
     Event,
+    FoldedError,
     RepeatedError,
     Store,
     StoreError,
@@ -43,7 +46,8 @@ _STOPPING = "the service is stopping; ask again, or ask another server"
 class Writer:
     """The threads, and the queue of bandits that have orders.
 
-    ``now`` returns the time as the store has it; ``committed`` is told which orders took how many seconds.
+    ``now`` returns the time as the store has it; ``committed`` is told which orders took how many seconds,
+    ``failing`` what failed as a whole.
     """
 
     def __init__(
@@ -51,8 +55,9 @@ class Writer:
         store: Store,
         now: Callable[[], float] = time.time,
         committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None,
+        failing: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        self._store, self._now, self._committed = store, now, committed
+        self._store, self._now, self._committed, self._failing = store, now, committed, failing
         self._ready: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
         self._flags = threading.Lock()  # over which bandits are in the queue, and whether more may come
         self._gatherings: dict[Host, Gathering] = {}  # of the event loop, for each bandit
@@ -123,6 +128,7 @@ class Writer:
                     self._write(host, batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
                 failed = error
+                self._failing(error)
             self._answer(batch, failed)
             with contextlib.suppress(Exception):  # which is said to whoever looks next
                 host.taught()
@@ -203,8 +209,9 @@ class Writer:
                     break  # else others have written what the plans did not know of
             except BehindError as error:  # another server was first
                 host.unsure = True
-                host.follow(error.events)
-                host.unsure = not error.events  # if there are more, the next append will say so
+                with contextlib.suppress(FoldedError):  # in which case it reads all there is
+                    host.follow(error.events)
+                    host.unsure = not error.events  # if there are more, the next append will say so
             except RepeatedError:
                 host.unsure = True
                 self._find_repeats(host, batch)
@@ -241,6 +248,7 @@ class Writer:
             return
         order.raised, order.planned = None, []
         try:
+            check_deadline(order.until, time.monotonic())
             order.planned = list(order.plan(now))
             for event in order.planned if order.seen else ():
                 state.enter(event)
@@ -250,7 +258,8 @@ class Writer:
     def _append(self, host: Host, batch: list[Order]) -> bool:
         """Append what was planned, and apply it; say whether there was anything: then the state was current."""
         orders = [order for order in batch if order.planned and not order.events]
-        news = [order.news() for order in orders]
+        mark = host.core.state.actors.writer()
+        news = [order.news(mark) for order in orders]
         if not orders:
             return False
         try:
@@ -264,7 +273,7 @@ class Writer:
             for order in orders:
                 order.raised, order.planned = error, []
             return True
-        self._apply(host, [event for order in orders for event in order.planned], rows)
+        self._apply(host, [event.signed(order.actor) for order in orders for event in order.planned], rows)
         at = 0
         for order, part in zip(orders, news, strict=True):
             order.events = rows[at : at + len(part)]
@@ -275,6 +284,8 @@ class Writer:
         core = host.core
         try:
             with core.lock:
+                for row in rows:
+                    core.state.actors.learn(row.body.get(MARK))
                 core.apply(events)
                 core.state.seq, core.state.chain = rows[-1].seq, rows[-1].chain
         except Exception as error:

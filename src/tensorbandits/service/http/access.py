@@ -35,6 +35,7 @@ _RANK = f"{_ONE}/personalizer/v1.0"  # what client libraries of that service add
 
 ACCESS: dict[str, Access] = {
     "page": Access("GET", "/", _NOBODY_ASKED),
+    "docs": Access("GET", "/docs", _NOBODY_ASKED),
     "static": Access("GET", "/static/{file}", _NOBODY_ASKED),
     "healthz": Access("GET", "/healthz", _NOBODY_ASKED),
     "readyz": Access("GET", "/readyz", _NOBODY_ASKED),
@@ -43,7 +44,10 @@ ACCESS: dict[str, Access] = {
     "me": Access("GET", "/v1/me", _ALL),
     "list_bandits": Access("GET", "/v1/bandits", _ALL),  # the answer holds only those that the key may see
     "create_bandit": Access("POST", "/v1/bandits", _ADMIN, limited=False),
+    "overviews": Access("GET", "/v1/overviews", _READ),  # and so does this one
+    "preview_bandit": Access("POST", "/v1/preview", _ADMIN, limited=False),
     "get_bandit": Access("GET", _ONE, _ALL),
+    "preview_change": Access("POST", f"{_ONE}/preview", _ADMIN),
     "change_bandit": Access("PATCH", _ONE, _ADMIN),
     "delete_bandit": Access("DELETE", _ONE, _ADMIN),
     "ask": Access("POST", f"{_ONE}/ask", _DECIDE),
@@ -67,10 +71,14 @@ ACCESS: dict[str, Access] = {
     "add_rule": Access("POST", f"{_ONE}/rules", _ADMIN),
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),
+    "report": Access("GET", f"{_ONE}/report", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
+    "list_changes": Access("GET", f"{_ONE}/changes", _READ),
+    "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),
     "fold": Access("POST", f"{_ONE}/fold", _ADMIN),
+    "forget": Access("POST", f"{_ONE}/forget", _ADMIN),
     "view": Access("GET", f"{_ONE}/view/{{what}}", _READ),
     "list_keys": Access("GET", "/v1/keys", _ADMIN, limited=False),
     "create_key": Access("POST", "/v1/keys", _ADMIN, limited=False),
@@ -130,6 +138,16 @@ def route_name(method: str, path: str) -> str | None:
     ('ask', None)
     """
     return next((name for verb, pattern, name in _PATHS if verb == method and pattern.fullmatch(path)), None)
+
+
+def methods(path: str) -> list[str]:
+    """Return the methods that a path has; none if it is the path of no route.
+
+    >>> methods("/v1/bandits/shop"), methods("/v1/bandits/shop/ask"), methods("/elsewhere")
+    (['DELETE', 'GET', 'HEAD', 'PATCH'], ['POST'], [])
+    """
+    found = {verb for verb, pattern, _ in _PATHS if pattern.fullmatch(path)}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def table() -> list[tuple[str, str, str]]:

@@ -1,11 +1,14 @@
-"""Errors as HTTP answers: every body is ``{"error": {"code", "message", "request"}}``, in the words of the library."""
+"""Errors as HTTP answers: problem documents as RFC 9457 describes them, in the library's words as HTTP has them.
+
+Beside the standard's members a document has ours: ``code``, ``request``, ``errors``, the places of a request that are
+wrong, and ``error``, in which clients of earlier releases look.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -21,8 +24,11 @@ from tensorbandits.bandit.book import (
     InactiveDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service.engine.errors import KeyReusedError
+from tensorbandits.service.engine.errors import DeadlineError, KeyReusedError
+from tensorbandits.service.http.access import methods
 from tensorbandits.service.http.redact import redact
+from tensorbandits.service.http.validation import MOST, Wrong, wrong_with
+from tensorbandits.service.http.wording import in_http
 from tensorbandits.store.errors import (
     ConflictError,
     FoldedError,
@@ -57,12 +63,21 @@ CODES = {  # code: status, and what it means
         503,
         "The log of this bandit cannot be read; the others are served. The message says what is wrong and where.",
     ),
+    "deadline": (504, "The time that the request gave itself has passed; the message says what may have been done."),
     "internal": (500, "Something went wrong in the service; its log has the trace under the request's id."),
 }
 INTERNAL = "something went wrong here, and was written down under this request's id; tell it to who runs the service"
 
 _OF_STATUS = {400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method"}
-_OF_STATUS |= {409: "key_reused", 413: "too_large", 415: "invalid", 422: "invalid", 429: "too_many", 503: "unavailable"}
+_OF_STATUS |= {
+    409: "key_reused",
+    413: "too_large",
+    415: "invalid",
+    422: "invalid",
+    429: "too_many",
+    503: "unavailable",
+    504: "deadline",
+}
 _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     UnknownDecisionError: "unknown_decision",
     ExpiredDecisionError: "expired_decision",
@@ -72,6 +87,7 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     UnknownBanditError: "unknown_bandit",
     NameTakenError: "name_taken",
     KeyReusedError: "key_reused",
+    DeadlineError: "deadline",
     FoldedError: "invalid",
     ConflictError: "unavailable",
     QuarantinedError: "quarantined",
@@ -79,18 +95,23 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     ValueError: "invalid",
     TypeError: "invalid",
 }
-_SHORT = reprlib.Repr()
-_SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 60, 60, 2
-_SHORT.maxlist = _SHORT.maxdict = _SHORT.maxtuple = 4
 _LONGEST = 2_000  # characters of a message
 
 
 class Problem(Exception):  # noqa: N818  # it is an answer
     """A request that is refused: a code of :data:`CODES`, what to say, and in how many seconds to try again."""
 
-    def __init__(self, code: str, message: str, *, retry: float | None = None, headers: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        retry: float | None = None,
+        headers: Mapping[str, str] = {},
+        wrong: Sequence[Wrong] = (),
+    ) -> None:
         super().__init__(message)
-        self.code, self.status, self.message = code, CODES[code][0], message
+        self.code, self.status, self.message, self.wrong = code, CODES[code][0], message, wrong
         self.headers = dict(headers)
         if retry is not None:
             self.headers["Retry-After"] = str(max(1, round(retry + 0.5)))
@@ -99,8 +120,39 @@ class Problem(Exception):  # noqa: N818  # it is an answer
 
     def body(self, request: str) -> bytes:
         """Return the JSON of the answer; all in ASCII, as a message may show half of a character that somebody sent."""
-        words = redact(self.message if len(self.message) <= _LONGEST else f"{self.message[:_LONGEST]} ..")
-        return json.dumps({"error": {"code": self.code, "message": words, "request": request}}).encode()
+        words = _shown(self.message)
+        found: dict[str, Any] = {
+            "type": type_of(self.code),
+            "title": title_of(self.code),
+            "status": self.status,
+            "detail": words,
+            "instance": f"urn:tensorbandits:request:{request}",
+            "code": self.code,
+            "request": request,
+        }
+        if self.wrong:
+            found["errors"] = [{**one.to_dict(), "detail": _shown(one.words)} for one in self.wrong[:MOST]]
+        found["error"] = {"code": self.code, "message": words, "request": request}
+        return json.dumps(found).encode()
+
+
+def _shown(words: str) -> str:
+    """Words without secrets, and not too many of them."""
+    return redact(words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..")
+
+
+def type_of(code: str) -> str:
+    """Return the address, at the service itself, of what is said of a kind of problem."""
+    return f"/docs#error-{code}"
+
+
+def title_of(code: str) -> str:
+    """Return a kind of problem in short.
+
+    >>> title_of("too_many"), title_of("unknown_decision")
+    ('Too many requests', 'No decision has this id')
+    """
+    return re.split(r"[;.]", CODES[code][1])[0]
 
 
 def unknown_bandit(name: str) -> Problem:
@@ -109,19 +161,42 @@ def unknown_bandit(name: str) -> Problem:
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """What went wrong, as earlier releases said it."""
 
-    code: str = Field(description="For programs.", examples=["invalid"])
-    message: str = Field(description="For people.", examples=["the reward is inf; tell a finite number"])
+    code: str = Field(json_schema_extra={"enum": list(CODES)}, examples=["invalid"])
+    message: str = Field(description="As detail.", examples=["the reward is inf; tell a finite number"])
+    request: str = Field(description="As request.", examples=["6f1c0c5e9a41"])
+
+
+class WrongPlace(BaseModel):
+    """What is wrong at one place of a request: of its body, or in a parameter or a header."""
+
+    detail: str = Field(examples=["rewards[3].id is missing; give it"])
+    pointer: str | None = Field(None, description="Into the body, a JSON pointer.", examples=["#/rewards/3/id"])
+    parameter: str | None = Field(None, description="The parameter of the query or the path.")
+    header: str | None = None
+
+
+class ProblemDocument(BaseModel):
+    """The body of every answer that is no success, as RFC 9457 describes problem documents."""
+
+    type: str = Field(description="Where the service explains this kind.", examples=[type_of("invalid")])
+    title: str = Field(description="The kind of problem, for people.", examples=[title_of("invalid")])
+    status: int = Field(description="As the status of the answer.", examples=[422])
+    detail: str = Field(
+        description="What is wrong this time, and what to do, for people.",
+        examples=["the reward is inf; tell a finite number"],
+    )
+    instance: str = Field(description="The request.", examples=["urn:tensorbandits:request:6f1c0c5e9a41"])
+    code: str = Field(
+        description="The kind of problem, for programs.", json_schema_extra={"enum": list(CODES)}, examples=["invalid"]
+    )
     request: str = Field(description="The id of the request, as in the header X-Request-Id.", examples=["6f1c0c5e9a41"])
+    errors: list[WrongPlace] | None = Field(None, description="Each place of the request that is wrong.")
+    error: ErrorDetail = Field(description="The same, for clients of earlier releases.", deprecated=True)
 
 
-class ErrorBody(BaseModel):
-    """The body of every answer that is no success."""
-
-    error: ErrorDetail
-
-
+MEDIA = "application/problem+json"
 Responses = dict[int | str, dict[str, Any]]  # what OpenAPI says of answers, by their status
 
 
@@ -134,29 +209,24 @@ def responses(*codes: str) -> Responses:
     found: Responses = {}
     for code in codes:
         status, meaning = CODES[code]
-        one = found.setdefault(status, {"model": ErrorBody, "description": "", "content": {}})
+        schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
+        one = found.setdefault(status, {"description": "", "content": {MEDIA: {"schema": schema, "examples": {}}}})
         one["description"] = f"{one['description']} {meaning}".strip()
-        examples = one["content"].setdefault("application/json", {"examples": {}})["examples"]
-        examples[code] = {"value": {"error": {"code": code, "message": meaning, "request": "6f1c0c5e9a41"}}}
+        one["content"][MEDIA]["examples"][code] = {"value": json.loads(Problem(code, meaning).body("6f1c0c5e9a41"))}
     return found
 
 
 COMMON = responses(
-    "invalid", "unauthorized", "forbidden", "too_large", "too_many", "unavailable", "quarantined", "internal"
+    "invalid",
+    "unauthorized",
+    "forbidden",
+    "too_large",
+    "too_many",
+    "unavailable",
+    "quarantined",
+    "internal",
+    "deadline",
 )
-
-
-def short(value: Any) -> str:
-    """Return a value as a message shows it.
-
-    >>> short("a" * 100), short(None), short([1, 2, 3, 4, 5, 6])
-    ('"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.."', 'null', '[1, 2, 3, 4, ...]')
-    """
-    if isinstance(value, str):
-        return json.dumps(value if len(value) <= 60 else f"{value[:60]}..", ensure_ascii=False)
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    return _SHORT.repr(value)
 
 
 def explain(error: BaseException) -> Problem:
@@ -164,7 +234,7 @@ def explain(error: BaseException) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, (RequestValidationError, ValidationError)):
-        return Problem("invalid", _validation(error))
+        return _validation(error)
     if isinstance(error, HTTPException):
         return _http(error)
     code = next((code for kind, code in _OF_KIND.items() if isinstance(error, kind)), "internal")
@@ -172,7 +242,15 @@ def explain(error: BaseException) -> Problem:
         return Problem("internal", INTERNAL)
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     words = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)  # KeyError quotes its own
-    return Problem(code, f"{words}{notes}" or type(error).__name__, retry=1 if code == "unavailable" else None)
+    words = in_http(f"{words}{notes}"[: _LONGEST + 1]) or type(error).__name__
+    return Problem(code, words, retry=1 if code == "unavailable" else None)
+
+
+def _validation(error: RequestValidationError | ValidationError) -> Problem:
+    """The first of what is wrong in plain words, and how much more there is."""
+    wrong = wrong_with(error)
+    words = wrong[0].words if wrong else "the request is not as it must be"
+    return Problem("invalid", words if len(wrong) < 2 else f"{words} (and {len(wrong) - 1} more)", wrong=wrong)
 
 
 def _http(error: HTTPException) -> Problem:
@@ -191,68 +269,18 @@ def _http(error: HTTPException) -> Problem:
     return Problem(code, words, headers=error.headers or {})
 
 
-def _validation(error: RequestValidationError | ValidationError) -> str:
-    """The first of the errors in plain words, and how many more there are."""
-    errors = error.errors(include_url=False) if isinstance(error, ValidationError) else list(error.errors())
-    words = _words(errors[0]) if errors else "the request is not as it must be"
-    return words if len(errors) < 2 else f"{words} (and {len(errors) - 1} more)"
-
-
-def _words(error: Mapping[str, Any]) -> str:
-    kind, given, context = error["type"], error.get("input"), error.get("ctx") or {}
-    place = error.get("loc", ())
-    if kind == "json_invalid":
-        at = f" at character {place[1]}" if len(place) > 1 and isinstance(place[1], int) else ""
-        return f"the body is no JSON ({context.get('error', 'broken')}{at}); send one JSON object"
-    if place == ("body",) and isinstance(given, bytes):
-        return "the body is not said to be JSON; send the header Content-Type: application/json"
-    name = _name(place)
-    if kind == "missing":
-        return f"{name} is missing; give it"
-    if kind == "extra_forbidden":
-        return f"{name} is not known here; leave it out, or look at its spelling"
-    if kind in ("model_type", "model_attributes_type"):
-        return f"{name} is {short(given)}; give a JSON object"
-    if kind == "too_long" and isinstance(most := context.get("max_length"), int):
-        return f"{name} has more than {most:,} entries; give at most so many"
-    if kind in ("value_error", "assertion_error") and isinstance(context.get("error"), Exception):
-        return str(context["error"])
-    message = re.sub(r"^[A-Z]\w*( \w+)? should ", "it should ", str(error["msg"]))
-    return f"{name} is {short(given)}; {message[:1].lower()}{message[1:]}"
-
-
-_TAGS = {
-    *("int", "float", "str", "bool", "none", "list", "dict", "bytes", "date", "datetime", "tuple", "set"),
-    "constrained-str",
-}
-_PLACES = {"body": "", "query": "the query parameter", "path": "the path's", "header": "the header"}
-
-
-def _name(place: tuple[Any, ...]) -> str:
-    """The name of what is wrong, as the caller wrote it.
-
-    >>> _name(("body", "rewards", 3, "id")), _name(("query", "after")), _name(("body", "default", "float"))
-    ('rewards[3].id', 'the query parameter after', 'default')
-    """
-    first, rest = (str(place[0]), list(place[1:])) if place else ("", [])
-    if first not in _PLACES:  # a model that was read by hand
-        first, rest = "body", list(place)
-    while len(rest) > 1 and isinstance(rest[-1], str) and (rest[-1] in _TAGS or "[" in rest[-1]):
-        rest.pop()  # the kind that a union tried
-    words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
-    if first == "body":
-        return words or "the body"
-    return f"{_PLACES[first]} {words}"
-
-
 def install(app: FastAPI) -> None:
     """Let an app answer with these errors. What is left, errors of ours, is for the guard around it."""
 
     async def handle(request: Request, error: Exception) -> Response:
         visit = request.scope.get("tensorbandits")
+        if isinstance(error, HTTPException) and (known := methods(request.scope["path"])) and error.status_code == 405:
+            error.headers = {**(error.headers or {}), "Allow": ", ".join(known)}  # of all routes, not of the first
         problem = explain(error)
+        if visit is not None:
+            visit.problem = problem
         content = problem.body(visit.id if visit is not None else "")
-        return Response(content, problem.status, problem.headers, media_type="application/json")
+        return Response(content, problem.status, problem.headers, media_type=MEDIA)
 
     for kind in (*_OF_KIND, Problem, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)

@@ -33,6 +33,7 @@ _DETAIL: dict[str, Any] = {
         "channel": [{"label": "mail", "retired": False}, {"label": "sms", "retired": False}],
     },
     "rules": [_RULE],
+    "rule_shares": [0.1667],
     "settings": _SETTINGS,
 }
 OFFERS: dict[str, Any] = {
@@ -43,12 +44,31 @@ OFFERS: dict[str, Any] = {
     "rules": [_RULE],
 }
 _MADE = {"propensity": 0.4375, "by": "policy", "time": _TIME}
-_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "TensorThompsonSampling"}
+_DECISION = {"id": _ID, "arm": _ARM, "context": _NEW, **_MADE, "policy": "thompson"}
 _KEY = {"id": "7m3k9x2q4a", "name": "web", "role": "decide", "bandits": ["offers"], "created": _TIME, "revoked": None}
 _REWARDED = {"id": _ID, "status": "rewarded", "reward": 1.0, "changed": True}
 _EFFECT = {"mode": "offer", "level": "a", "effect": 0.31, "low": 0.12, "high": 0.5, "reward": 0.57, "rewards": 410.0}
 _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 12.0, "rewards": 12.0, "total": 5.0}
 
+_SIDE = {"mean": 0.41, "low": 0.37, "high": 0.45, "decisions": 1140, "rewards": 1111}
+_OVERVIEW: dict[str, Any] = {
+    **{"kind": "bernoulli", "decisions": 1200, "rewards": 1170, "learned": 1170.0, "pseudo": 0.0, "waiting": 30},
+    **{"settled": 0.975, "to_come": 30, "policy": _SIDE, "holdout": None, "caller": None, "uplift": None},
+    **{"intervals": "anytime", "lag": None, "first_time": _TIME, "last_time": _TIME, "last_event": None},
+    **{"spark": [0.31, 0.36, 0.41], "version": "3.1", "apprentice": False, "rollout": None, "paused": False},
+    "needed": 950,
+}
+
+_LINES = '{"segment": "new", "offer": "a", "channel": "mail", "click": 1}\n'
+_ACTOR = "the shop's web servers"
+_STORY = [
+    {"seq": 2, "time": _TIME, "kind": "Decided", "actor": _ACTOR, "reward": None},
+    {"seq": 3, "time": _TIME, "kind": "Rewarded", "actor": _ACTOR, "reward": 1.0},
+]
+_CHANGE = {
+    **{"number": 4, "time": _TIME, "kind": "Changed", "actor": "Ann", "words": "holdout: from 0.1 to 0.2"},
+    "items": [{"what": "holdout", "before": 0.1, "after": 0.2}],
+}
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
@@ -58,10 +78,12 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
         "more holdout": {"holdout": 0.1},
         "start gradually": {"apprentice": True, "rollout": 0.05},
         "switch an apprentice on": {"apprentice": False},
+        "let the baseline decide for now": {"paused": True},
     },
     "ask": {
         "for a new customer": {"context": _NEW},
         "of some channels, with an id": {"context": _NEW, "allowed": {"channel": ["mail"]}, "id": "order-17"},
+        "for somebody who may ask to be forgotten": {"context": _NEW, "subject": "customer-4711"},
     },
     "ask_many": {"for two customers": {"requests": [{"context": _NEW}, {"context": {"segment": "old"}}]}},
     "tell": {
@@ -84,6 +106,12 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     },
     "remove_rule": {"as the bandit lists it": _RULE},
     "fold": {"the first events": {"before": 2}},
+    "forget": {
+        "what would be removed": {"subject": "customer-4711", "why": "the customer asked us to", "dry_run": True},
+        "one decision": {"decision": "order-18", "why": "the customer asked us to"},
+    },
+    "preview_bandit": {"offers, of which one in fifty is clicked": {**OFFERS, "rate": 0.02}},
+    "preview_change": {"more holdout": {"settings": {"holdout": 0.1}}, "a rule": {"add_rule": _RULE}},
     "create_key": {"for web servers": {"name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}},
     "import_log": {"a CSV file": "segment,offer,channel,click\nnew,a,mail,1\nold,b,sms,0\n"},
 }
@@ -96,6 +124,21 @@ ANSWERS: dict[str, Any] = {
     **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
+    "overviews": {"overviews": {"offers": _OVERVIEW}},
+    "preview_bandit": {
+        **{"combinations": 12, "allowed": 0.8333, "taken": False, "arms": 6, "contexts": 2, "rewards": 7100},
+        **{"modes": [{"mode": "offer", "levels": 3, "context": False}], "rate": 0.02, "kind": "bernoulli"},
+        **{"policy": "TensorThompsonSampling", "decides": {"policy": 0.95, "holdout": 0.05, "caller": 0.0}},
+    },
+    "preview_change": {
+        **{"kind": "settings", "changes": True},
+        "settings": [{"name": "holdout", "before": 0.05, "after": 0.1}],
+        "decides": {
+            "before": {"policy": 0.95, "holdout": 0.05, "caller": 0.0},
+            "after": {"policy": 0.9, "holdout": 0.1, "caller": 0.0},
+        },
+        "space": {name: {"combinations": 12, "allowed": 0.8333} for name in ("before", "after")},
+    },
     "tell": _REWARDED,
     "tell_many": {
         "results": [
@@ -105,7 +148,7 @@ ANSWERS: dict[str, Any] = {
     },
     "activate": {**_REWARDED, "status": "open", "reward": None},
     "cancel": {**_REWARDED, "status": "cancelled", "reward": None},
-    "get_decision": {**_REWARDED, "changed": False, "arm": _ARM, "context": _NEW, **_MADE},
+    "get_decision": {**_REWARDED, "changed": False, "arm": _ARM, "context": _NEW, **_MADE, "story": _STORY},
     "best": {"arm": _ARM},
     "explain": {
         "words": "Beliefs from 1,170 rewards, with bounds for 90 % ..",
@@ -122,11 +165,16 @@ ANSWERS: dict[str, Any] = {
     },
     "history": {"history": [{**_BLOCK, "mean": 0.4167, "error": 0.1486}]},
     "list_events": {
-        "events": [{"seq": 3, "time": _TIME, "kind": "Rewarded", "decision": _ID, "body": {"reward": 1.0}}]
+        "events": [
+            {"seq": 3, "time": _TIME, "kind": "Rewarded", "decision": _ID, "actor": _ACTOR, "body": {"reward": 1.0}}
+        ]
     },
+    "list_changes": {"changes": [_CHANGE], "total": 1, "next": None, "actors": ["Ann"], "since": 0, "lost": 0},
+    "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
     "fold": {"folded": 2, "base": 2},
-    "view": {"numbers": {"events": 2371, "open_decisions": 30}},
+    "forget": {"decisions": 1, "events": 2, "cancelled": 0, "dry_run": False},
+    "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},
     "create_key": {**_KEY, "key": f"tb_{_KEY['id']}_{'x' * 43}"},
@@ -189,6 +237,8 @@ def add(document: dict[str, Any]) -> dict[str, Any]:
             for kind, content in operation.get("requestBody", {}).get("content", {}).items():
                 if shown and kind in ("application/json", "text/csv"):
                     content["examples"] = shown
+                elif kind == "application/x-ndjson":
+                    content["examples"] = {"JSON lines": {"value": _LINES}}
             for status in ("200", "201"):
                 for content in operation["responses"].get(status, {}).get("content", {}).values():
                     if name in ANSWERS:

@@ -1,15 +1,15 @@
-"""Exports as Parquet, written while they are sent: decisions with their rewards, or the events of the log."""
+"""Exports, written while they are sent: decisions with their rewards, or the events of the log."""
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import pages
+from tensorbandits.service.http import formats
+from tensorbandits.service.http.formats import FORMATS
 from tensorbandits.space.labels import Label
 from tensorbandits.store import Event, Store
 
@@ -18,8 +18,8 @@ _ENDS = {"Rewarded": "rewarded", "Amended": "rewarded", "TimedOut": "timed out",
 FIXED = ("decision", "decided", "by", "propensity", "status", "reward", "rewarded")
 
 
-def decisions(store: Store, host: Host, after: int = 0) -> Iterator[bytes]:
-    """Yield a Parquet file of one row per decision, in order, with its labels and what became of it until now."""
+def decisions(store: Store, host: Host, after: int = 0, form: formats.Name = "parquet") -> Iterator[bytes]:
+    """Yield a file of one row per decision, in order, with its labels and what became of it until now."""
     import pyarrow as pa
 
     space, last = host.core.space, host.seq  # later events may have levels of another kind
@@ -35,7 +35,7 @@ def decisions(store: Store, host: Host, after: int = 0) -> Iterator[bytes]:
         return [_row(event, found[event.decision or ""], space, dict(zip(names, kinds, strict=True))) for event in made]
 
     found = store.events(host.id, after=after, until=last, verify=False)
-    yield from _parquet(pa.schema(fields), (rows(page) for page in pages(found, PAGE)))
+    yield from FORMATS[form].write(pa.schema(fields), (rows(page) for page in pages(found, PAGE)))
 
 
 def _kind(labels: Sequence[Label]) -> type:
@@ -76,48 +76,17 @@ def _row(event: Event, events: Sequence[Event], space: Any, kinds: Mapping[str, 
     }
 
 
-def events(store: Store, host: Host, after: int = 0, until: int | None = None) -> Iterator[bytes]:
-    """Yield a Parquet file of one row per event, up to one."""
+def events(
+    store: Store, host: Host, after: int = 0, form: formats.Name = "parquet", until: int | None = None
+) -> Iterator[bytes]:
+    """Yield a file of one row per event, up to one."""
     import pyarrow as pa
 
     kinds = [("seq", pa.int64()), ("time", pa.float64()), ("kind", pa.string())]
-    schema = pa.schema([*kinds, ("decision", pa.string()), ("body", pa.string())])
+    schema = pa.schema([*kinds, ("decision", pa.string()), ("actor", pa.string()), ("body", pa.string())])
 
     def rows(page: Sequence[Event]) -> list[dict[str, Any]]:
-        return [
-            {"seq": one.seq, "time": one.time, "kind": one.kind, "decision": one.decision, "body": json.dumps(one.body)}
-            for one in page
-        ]
+        return [host.shown(event) for event in page]
 
     found = store.events(host.id, after=after, until=until, verify=False)
-    yield from _parquet(schema, (rows(page) for page in pages(found, PAGE)))
-
-
-class _Sink(io.BytesIO):
-    """Takes what is written, to be handed on in pieces."""
-
-    _before = 0  # bytes that were handed on
-
-    def tell(self) -> int:
-        return self._before + super().tell()
-
-    def taken(self) -> bytes:
-        """Return what was written since."""
-        piece = self.getvalue()
-        self._before += len(piece)
-        self.seek(0)
-        self.truncate()
-        return piece
-
-
-def _parquet(schema: Any, tables: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = _Sink()
-    with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
-        for rows in tables:
-            if rows:
-                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-            yield sink.taken()
-    yield sink.taken()
+    yield from FORMATS[form].write(schema, (rows(page) for page in pages(found, PAGE)))

@@ -23,6 +23,7 @@ from tensorbandits.service.http.serving import Serving, ask_order, tell_order, t
 
 PATH = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/(ask|tell)")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_IS_JSON = {"Content-Type": "application/json"}
 _JSON = (b"application/json", b"application/json; charset=utf-8")
 
 
@@ -79,8 +80,9 @@ class FastPath:
             problem = errors.explain(error)
             if problem.code == "internal":
                 raise
-            return problem.status, problem.body(visit.id), dict(problem.headers)
-        return 200, to_json(found), {}
+            visit.problem = problem
+            return problem.status, problem.body(visit.id), {**problem.headers, "Content-Type": errors.MEDIA}
+        return 200, to_json(found), _IS_JSON
 
 
 def _headers(headers: list[tuple[bytes, bytes]]) -> tuple[bool, str | None]:
@@ -103,7 +105,7 @@ def _again(message: Message, receive: Receive) -> Receive:
 
 
 async def _send(send: Send, status: int, content: bytes, more: dict[str, str]) -> None:
-    headers: list[Any] = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
+    headers: list[Any] = [(b"content-length", b"%d" % len(content))]
     headers += [(name.lower().encode(), value.encode()) for name, value in more.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

@@ -1,4 +1,4 @@
-"""Imports of logs, as Parquet or CSV files: received into a temporary file, and read within limits of rows and memory.
+"""Imports of logs, as Parquet or CSV files or JSON lines: received into a file, and read within limits.
 
 A Parquet file of some kilobytes can stand for billions of values. So its own account of its rows is looked at first,
 only the columns that are needed are read, piece by piece, and reading ends when the pieces grow too large.
@@ -17,9 +17,9 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service.http.errors import Problem
+from tensorbandits.service.http.unpacked import SPOOL, lines_table, unpacked
 
 MEMORY = 2**30  # bytes that the columns of a log may take once they are read
-_SPOOL = 8 * 2**20  # bytes of a file that are kept in memory
 _PIECE = 2**20  # bytes that are put into it at once
 _ROWS = 65_536  # rows of a Parquet file that are read at once
 
@@ -52,7 +52,7 @@ class Upload:
 @asynccontextmanager
 async def received(request: Request, how: str) -> AsyncIterator[Upload]:
     """Receive the body of a request into a file, which only this process can read and which is gone afterwards."""
-    with SpooledTemporaryFile(_SPOOL) as file:
+    with SpooledTemporaryFile(SPOOL) as file:
         upload, piece = Upload(file, how), bytearray()
         async for some in request.stream():
             piece += some
@@ -64,8 +64,10 @@ async def received(request: Request, how: str) -> AsyncIterator[Upload]:
 
 
 @contextmanager
-def table(upload: Upload, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
-    """Give these columns of a file as a table; of a CSV file ``texts`` are text, as written. Memory goes back after.
+def table(upload: Upload, columns: Sequence[str], texts: Sequence[str], rows: int, most: int) -> Iterator[Any]:
+    """Give these columns of a file as a table; ``texts`` are text, as written. Memory goes back after.
+
+    A file that is compressed by gzip is unpacked to at most so many bytes.
 
     A table without rows, of all columns, stands for a file that lacks one of them, or has one of a kind that is no
     label and no number: whoever reads the table says what is wrong.
@@ -73,20 +75,47 @@ def table(upload: Upload, columns: Sequence[str], texts: Sequence[str], rows: in
     import pyarrow as pa
 
     if not upload.size:
-        raise ValueError("the body is empty; send a Parquet file, or a CSV file with the names of its columns on top")
-    upload.file.seek(0)
-    mark = upload.file.read(4)
-    upload.file.seek(0)
+        raise ValueError(
+            "the body is empty; send a Parquet file, a CSV file with its columns' names on top, or JSON lines"
+        )
     try:
-        try:
-            found = _parquet(upload, columns, rows) if mark == b"PAR1" else _csv(upload, columns, texts, rows)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            words = " ".join(str(error).split())[:200]
-            raise ValueError(f"the body is neither a Parquet nor a CSV file that can be read ({words})") from None
+        with unpacked(upload.file, most) as (file, lines):
+            try:
+                found = _read(Upload(file, upload.how, upload.size, lines or upload.lines), columns, texts, rows)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                words = " ".join(str(error).split())[:200]
+                raise ValueError(
+                    f"the body is no Parquet file, no CSV file and no JSON lines that can be read ({words})"
+                ) from None
         yield found
     finally:
         found = None
         pa.default_memory_pool().release_unused()
+
+
+def _read(upload: Upload, wanted: Sequence[str], texts: Sequence[str], rows: int) -> Any:
+    """The table of a file, of the kind that its first bytes say."""
+    start = upload.file.read(64)
+    upload.file.seek(0)
+    if start.startswith(b"PAR1"):
+        return _parquet(upload, wanted, rows)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _lines(upload, wanted, texts, rows)
+    return _csv(upload, wanted, texts, rows)
+
+
+def _lines(upload: Upload, wanted: Sequence[str], texts: Sequence[str], most: int) -> Any:
+    import pyarrow as pa
+
+    def check(count: int, size: int) -> None:
+        _check_rows(count, most)
+        _check_memory(size)
+
+    found, names = lines_table(upload.file, wanted, texts, check)
+    chosen = _chosen(names, wanted)
+    if chosen is None or not all(_is_plain(found.schema.field(name).type) for name in chosen):
+        return pa.schema([(name, pa.null()) for name in names]).empty_table()
+    return found.select(chosen)
 
 
 def _parquet(upload: Upload, wanted: Sequence[str], most: int) -> Any:

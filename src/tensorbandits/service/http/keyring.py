@@ -25,8 +25,9 @@ import argon2
 
 from tensorbandits.service import logs
 from tensorbandits.service.http.access import ADMIN, ROLES, Grant
-from tensorbandits.service.http.errors import Problem, short
+from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.limits import Buckets, network_of
+from tensorbandits.service.http.validation import short
 from tensorbandits.store.errors import StoreError
 from tensorbandits.store.events import KeyRow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,8 +16,13 @@ from pydantic import (
     StrictStr,
     model_validator,
 )
+from typing_extensions import TypeAliasType
 
+from tensorbandits.model.gibbs import Structure as StructureName
+from tensorbandits.model.rewards import Reward
+from tensorbandits.policies import registry
 from tensorbandits.service.http import examples
+from tensorbandits.service.http.errors import CODES
 
 MOST_LABELS = 10_000  # of one mode in a request
 MOST_TOGETHER = 100_000  # of all modes and decisions in a request
@@ -53,7 +58,7 @@ class TimeLabel(BaseModel):
 
 
 Text = Annotated[StrictStr, Field(max_length=1_000)]
-Label = Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel
+Label = TypeAliasType("Label", Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel)
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
 Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
@@ -67,6 +72,21 @@ Name = Annotated[
     ),
 ]
 Duration = StrictStr | StrictInt
+
+
+def _policies(schema: dict[str, Any]) -> None:
+    """List the policies that there are; one that was registered since joins them."""
+    schema["enum"] = [record.name for record in registry.records()]
+
+
+# Words that mean something to programs, which OpenAPI lists.
+
+PolicyName = Annotated[StrictStr, Field(json_schema_extra=_policies, examples=["thompson"])]
+RewardKind = Annotated[StrictStr, Field(json_schema_extra={"enum": list(get_args(Reward))}, examples=["bernoulli"])]
+Structure = Annotated[StrictStr, Field(json_schema_extra={"enum": list(get_args(StructureName))})]
+Code = Annotated[str, Field(json_schema_extra={"enum": list(CODES)})]
+By = Literal["policy", "floor", "holdout", "caller"]
+Status = Literal["inactive", "open", "rewarded", "timed out", "cancelled"]
 
 
 class Body(BaseModel):
@@ -101,6 +121,13 @@ class RuleBody(Body):
         default=None, examples=[None]
     )
 
+    def rule(self) -> dict[str, Any]:
+        """Return the rule, of one kind."""
+        given = {what: labels for what, labels in self.given().items() if labels is not None}
+        if len(given) != 1:
+            raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
+        return given
+
 
 class Changes(Body):
     """What of a bandit may be changed while it runs."""
@@ -120,6 +147,14 @@ class Changes(Body):
         description="Apprentices: the share of decisions that the bandit makes, drawn at random; the caller's rule "
         "makes the rest. 0 only watches.",
     )
+    paused: StrictBool | None = Field(
+        default=None,
+        description="Whether the baseline makes all decisions for now, or, of an apprentice, the caller's rule. "
+        "Rewards are learned from all the same.",
+    )
+    half_life: Duration | StrictFloat | None = Field(
+        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
+    )
 
     def meant(self) -> dict[str, Any]:
         """Return what the caller gave, nulls too: they take a setting away, where none leaves it as it is."""
@@ -136,12 +171,8 @@ class CreateBandit(Changes):
         Field(min_length=1, max_length=20, description="Modes and their levels."),
     ]
     context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
-    policy: StrictStr = Field(
-        default="thompson",
-        description='The short name of a policy: "thompson", "ensemble", "ucb", ... What it takes is in `settings`.',
-        examples=["thompson"],
-    )
-    reward: StrictStr | None = Field(
+    policy: PolicyName = Field(default="thompson", description="What it takes is in `settings`.")
+    reward: RewardKind | None = Field(
         default=None,
         description='What a reward is: "gaussian" (any number), "bernoulli", "binomial", "count", "revenue" (mostly 0, '
         'else an amount above 0) or "revenue-signed" (amounts may be negative).',
@@ -150,9 +181,7 @@ class CreateBandit(Changes):
     rank: StrictStr | StrictInt | Annotated[list[StrictInt], _SEVERAL] | None = Field(
         default=None, description='Of the tensor: "auto", a number, or one for each mode.', examples=["auto"]
     )
-    structure: StrictStr | None = Field(
-        default=None, description='"tucker", "affine", "pairs" or "additive"; without it, learned.', examples=["tucker"]
-    )
+    structure: Structure | None = Field(default=None, description="Without it, learned.", examples=["tucker"])
     settings: dict[Text, Any] = Field(default={}, description="Further arguments of the policy.", examples=[{}])
     ring: StrictInt | None = Field(
         default=None,
@@ -161,9 +190,6 @@ class CreateBandit(Changes):
         description="How many recent draws a decision is drawn from; probabilities are multiples of 1 / ring.",
     )
     adds: StrictBool | None = Field(default=None, description="Whether rewards of one decision may add up.")
-    half_life: Duration | StrictFloat | None = Field(
-        default=None, description="After which a reward counts half: a duration, or rewards.", examples=["14 d"]
-    )
     capacity: StrictInt | None = Field(
         default=None, ge=1, le=100_000_000, description="Decisions that may wait at once; beyond, the oldest is closed."
     )
@@ -186,6 +212,10 @@ class AskBody(Body):
     played: Labels | None = Field(default=None, description="Apprentices: the arm that your own rule plays.")
     propensity: float | None = Field(
         default=None, ge=1e-9, le=1, description="Apprentices: the probability of that, at least 1e-9."
+    )
+    subject: Id | None = Field(
+        default=None,
+        description="Whom it is for, by an id of yours: kept apart, to find and remove what is known of a person.",
     )
 
 
@@ -288,8 +318,8 @@ class DecisionAnswer(BaseModel):
     arm: dict[str, Label] = Field(examples=[{"offer": "a", "channel": "mail"}])
     context: dict[str, Label] = Field(examples=[{"segment": "new"}])
     propensity: float | None = Field(examples=[0.4375], description="The probability with which the arm was drawn.")
-    by: str = Field(examples=["policy"], description="policy, floor, holdout or caller")
-    policy: str = Field(examples=["TensorThompsonSampling"])
+    by: By = Field(examples=["policy"], description="What drew the arm; caller is a rule of your own.")
+    policy: PolicyName
     time: float = Field(examples=[1790000000.0])
     would: dict[str, Label] | None = Field(default=None, description="Apprentices: what it would have played.")
 
@@ -304,7 +334,7 @@ class StatusAnswer(BaseModel):
     """A decision after it was told something."""
 
     id: str | None = Field(examples=["9f2c51ab03d7-0"])
-    status: str = Field(examples=["rewarded"], description="inactive, open, rewarded, timed out or cancelled")
+    status: Status = Field(examples=["rewarded"], description="inactive until it was shown, then open until it ends.")
     reward: float | None = Field(examples=[1.0])
     changed: bool = Field(description="Whether this request has changed anything; a repeated one has not.")
 
@@ -312,7 +342,7 @@ class StatusAnswer(BaseModel):
 class Refused(BaseModel):
     """Why one of many was refused."""
 
-    code: str
+    code: Code
     message: str
 
 
@@ -328,14 +358,25 @@ class ResultsAnswer(BaseModel):
     results: list[StatusAnswer | RefusedAnswer]
 
 
+class StoryEvent(BaseModel):
+    """Something that happened to a decision."""
+
+    seq: int
+    time: float
+    kind: Literal["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Unchanged"]
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    reward: float | None = Field(description="The reward that it gave, if any.")
+
+
 class KnownDecision(StatusAnswer):
     """A decision, and what became of it."""
 
     arm: dict[str, Label]
     context: dict[str, Label]
     propensity: float | None
-    by: str
+    by: By
     time: float
+    story: list[StoryEvent]
 
 
 class ArmAnswer(BaseModel):
@@ -350,10 +391,11 @@ class Summary(BaseModel):
     name: str = Field(examples=["offers"])
     modes: dict[str, int] = Field(examples=[{"segment": 2, "offer": 3, "channel": 2}])
     context: list[str]
-    policy: str
-    reward: str
+    policy: PolicyName | None = Field(description="null if the bandit is quarantined.")
+    reward: RewardKind | None = Field(description="null if the bandit is quarantined.")
     apprentice: bool
     rollout: float | None = Field(default=None, description="Apprentices: the share of decisions that it makes.")
+    paused: bool = Field(default=False, description="Whether the baseline makes all decisions for now.")
     decisions: int
     rewards: float
     waiting: int
@@ -380,6 +422,7 @@ class Detail(Summary):
 
     levels: dict[str, list[LevelAnswer]]
     rules: list[dict[str, dict[str, Any]]]
+    rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
 
 
@@ -390,6 +433,7 @@ class EventAnswer(BaseModel):
     time: float
     kind: str
     decision: str | None
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     body: dict[str, Any]
 
 
@@ -399,10 +443,103 @@ class EventsAnswer(BaseModel):
     events: list[EventAnswer]
 
 
+ChangeKind = Literal[
+    "Created",
+    "Changed",
+    "LevelAdded",
+    "LevelRetired",
+    "LevelRestored",
+    "RuleChanged",
+    "Imported",
+    "Skipped",
+    "Forgotten",
+]
+
+
+class ChangedPart(BaseModel):
+    """One thing that was changed: a setting, a level or a rule, before and after."""
+
+    what: str = Field(examples=["holdout"])
+    before: Any
+    after: Any
+
+
+class ChangeAnswer(BaseModel):
+    """A change of a bandit, apart from decisions and rewards."""
+
+    number: int = Field(description="Counts the changes of the bandit, from 1.")
+    time: float = Field(description="Seconds since 1970.")
+    kind: ChangeKind
+    actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
+    words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
+    items: list[ChangedPart]
+
+
+class ChangesAnswer(BaseModel):
+    """Changes, the newest first."""
+
+    changes: list[ChangeAnswer]
+    total: int = Field(description="How many fit the filters, on all pages.")
+    next: int | None = Field(description="Give this as `before` for the next page; null on the last.")
+    actors: list[str] = Field(description="All who ever changed this bandit.")
+    since: int = Field(description="Changes up to this event are not known: an early release folded them away.")
+    lost: int = Field(description="Old changes that are kept no more, as there were so many.")
+
+
+class HistoryRow(BaseModel):
+    """The decisions of one side in a block, of one level if a mode was given, and what they earned until now."""
+
+    block: int
+    first: int = Field(description="The number of the block's first decision.")
+    start: float
+    by: Literal["policy", "holdout", "caller"]
+    level: Label | None = Field(default=None, description="Where a mode was given.")
+    decisions: float
+    share: float | None = Field(default=None, description="Of the block's decisions; where a mode was given.")
+    rewards: float
+    total: float
+    mean: float | None
+    error: float | None = Field(default=None, description="The mean's standard error; where no mode was given.")
+
+
 class HistoryAnswer(BaseModel):
     """One row per block and side, and per level if a mode was given."""
 
-    history: list[dict[str, Any]]
+    history: list[HistoryRow]
+
+
+class EffectRow(BaseModel):
+    """What is believed of a level: its effect on the scale that is named, and its mean reward with usual partners."""
+
+    mode: str
+    level: Label
+    effect: float | None
+    low: float | None
+    high: float | None
+    reward: float | None
+    reward_low: float | None = None
+    reward_high: float | None = None
+    own: float | None = Field(default=None, description="The share of that which comes from its own rewards.")
+    borrowed: float | None = Field(default=None, description="The share that comes from other levels.")
+    rewards: float
+
+
+class InteractionRow(BaseModel):
+    """A share of what differs that is due to modes, alone or acting together."""
+
+    part: str
+    modes: int | None = Field(default=None, description="How many take part; 0 for all that more than two do.")
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class AlikeRow(BaseModel):
+    """A level that is interchangeable with the others of its group, as far as is known."""
+
+    mode: str
+    group: int
+    level: Label
 
 
 class BeliefsAnswer(BaseModel):
@@ -410,10 +547,12 @@ class BeliefsAnswer(BaseModel):
 
     words: str
     scale: str
-    effects: list[dict[str, Any]]
-    interactions: list[dict[str, Any]]
-    alike: list[dict[str, Any]]
-    arms: list[dict[str, Any]]
+    effects: list[EffectRow]
+    interactions: list[InteractionRow]
+    alike: list[AlikeRow]
+    arms: list[dict[Text, Label | None]] = Field(
+        description="The best arms: their labels by mode, `place`, `estimate`, `low`, `high` and `rewards`."
+    )
 
 
 class MovedAnswer(BaseModel):
@@ -443,6 +582,27 @@ class Imported(BaseModel):
     added: dict[str, list[Label]]
     skipped: dict[str, dict[str, float]]
     changed: bool
+
+
+class ForgetBody(Body):
+    """Whose data are to be removed: those of one decision, or of all decisions that were made for a subject."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": list(examples.BODIES["forget"].values())})
+    decision: Id | None = Field(default=None, description="The id of one decision.")
+    subject: Id | None = Field(default=None, description="A subject that asks were given.")
+    why: StrictStr = Field(
+        min_length=1, max_length=500, description="The reason, which stays in the log: do not name the person in it."
+    )
+    dry_run: StrictBool = Field(default=False, description="Whether only to say what would be removed.")
+
+
+class ForgottenAnswer(BaseModel):
+    """What was removed, or would be. Counts, rewards and what was learned stay; decisions have other ids."""
+
+    decisions: int
+    events: int = Field(description="Of these decisions, that are still in the log.")
+    cancelled: int = Field(description="Decisions that waited for a reward, and were cancelled first.")
+    dry_run: bool
 
 
 class Folded(BaseModel):

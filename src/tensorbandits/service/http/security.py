@@ -13,19 +13,22 @@ from starlette.requests import Request
 from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may
 from tensorbandits.service.http.errors import Problem, unknown_bandit
 from tensorbandits.service.http.keyring import refusal_without_key
+from tensorbandits.service.tracing import Trace
 
 VISIT = "tensorbandits"  # of the visit in the scope
 
 
 class Visit:
-    """One request: its id, what the caller may do, and why nothing if nothing."""
+    """One request: its id, its trace, what the caller may do, why nothing if nothing, and the problem it came to."""
 
-    __slots__ = ("grant", "id", "refusal")
+    __slots__ = ("grant", "id", "problem", "refusal", "trace")
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.grant: Grant | None = None
         self.refusal: Problem | None = None
+        self.problem: Problem | None = None
+        self.trace: Trace | None = None
 
 
 def authorise(scope: MutableMapping[str, Any], what: str) -> Grant:

@@ -9,11 +9,14 @@ from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host
+from tensorbandits.service.engine.loading import new_core
 from tensorbandits.service.engine.orders import Order
-from tensorbandits.service.http import schemas
+from tensorbandits.service.http import previews, schemas
 from tensorbandits.service.http.routes.router import Name, Router
 from tensorbandits.service.http.security import Caller
 from tensorbandits.service.http.serving import Key, Served, Serving, fingerprint_of, reply
+from tensorbandits.service.page import preview
+from tensorbandits.service.page.views.parts import plain
 
 router = Router("bandits")
 
@@ -28,10 +31,30 @@ async def list_bandits(service: Served, grant: Caller) -> Response:
 async def create_bandit(body: schemas.CreateBandit, service: Served, key: Key = None) -> Response:
     """Make a bandit, which decides from the next request on."""
     settings = body.given()
-    settings["rules"] = [_rule(rule) for rule in body.rules]
+    settings["rules"] = [rule.rule() for rule in body.rules]
     host = await run_in_threadpool(service.engine.create, settings.pop("name"), settings, key)
     await run_in_threadpool(host.refresh, wait=True)
     return reply(host.detail(), 201)
+
+
+@router.route_of("preview_bandit", response_model=previews.PreviewedBandit)
+async def preview_bandit(body: previews.PreviewBandit, service: Served) -> Response:
+    """Say what a bandit would be like, and make none: its combinations, and how many rewards it will need."""
+    settings = body.given()
+    settings["rules"] = [rule.rule() for rule in body.rules]
+    name, rate = settings.pop("name"), settings.pop("rate", None)
+    core = await run_in_threadpool(new_core, settings, service.engine.clock.now())
+    found = plain(await run_in_threadpool(preview.new, core, rate))
+    return reply({**found, "taken": any(host.name == name for host in service.engine.all())})
+
+
+@router.route_of("preview_change", response_model=previews.PreviewedChange)
+async def preview_change(name: Name, body: previews.PreviewChange, service: Served) -> Response:
+    """Say what a change would do, and make none: settings, who decides, and what could be chosen, before and after."""
+    host = await service.host(name)
+    kind, given = body.change()
+    found = await run_in_threadpool(preview.change, host.core, kind, given, service.engine.clock.now())
+    return reply(plain(found))
 
 
 @router.route_of("get_bandit", response_model=schemas.Detail)
@@ -94,15 +117,8 @@ async def _level(service: Serving, name: str, what: str, body: schemas.Level, ke
 async def _changed_rule(service: Serving, name: str, body: schemas.RuleBody, key: str | None, *, add: bool) -> Response:
     mark = fingerprint_of("add_rule" if add else "remove_rule", body, key)
     return await _changed(
-        service, name, lambda host: orders.rule(host, _rule(body), add=add, key=key, fingerprint=mark)
+        service, name, lambda host: orders.rule(host, body.rule(), add=add, key=key, fingerprint=mark)
     )
-
-
-def _rule(body: schemas.RuleBody) -> dict[str, object]:
-    given = {what: labels for what, labels in body.given().items() if labels is not None}
-    if len(given) != 1:
-        raise ValueError(f"the rule is {given!r}; give either forbid or allow, with labels by mode")
-    return given
 
 
 async def _changed(service: Serving, name: str, order: Callable[[Host], Order]) -> Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
@@ -10,15 +12,17 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.bandit import warm_start
+from tensorbandits.bandit import reporting, warm_start
 from tensorbandits.bandit.commands import Import
 from tensorbandits.bandit.settings import named
-from tensorbandits.service.engine import orders
+from tensorbandits.service.engine import forgetting, orders
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.http import export, imports, schemas
+from tensorbandits.service.http import export, formats, imports, previews, schemas
 from tensorbandits.service.http.errors import Responses
+from tensorbandits.service.http.formats import FORMATS
 from tensorbandits.service.http.routes.router import Name, Router
-from tensorbandits.service.http.serving import Key, Served, Serving, reply
+from tensorbandits.service.http.security import Caller
+from tensorbandits.service.http.serving import Key, Served, Serving, reply, to_json
 from tensorbandits.service.page.views import ViewSource
 from tensorbandits.service.page.views import view as make_view
 from tensorbandits.service.page.views.parts import plain
@@ -28,17 +32,16 @@ from tensorbandits.store import Event
 router = Router("looking")
 
 _MOST = 1_000  # events at once
+_MOST_OVERVIEWS = 100
 Seq = Annotated[int, Query(ge=0, le=2**62)]
-_PARQUET: Responses = {
-    200: {"content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}}}
-}
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+_FILES: Responses = {200: {"content": {form.media: _FILE for form in FORMATS.values()}}}
+_TEXT = {"schema": {"type": "string"}}
+_PAGES: Responses = {200: {"content": {"text/html": _TEXT, "text/markdown": _TEXT}}}
 _LOG = {
     "requestBody": {
         "required": True,
-        "content": {
-            kind: {"schema": {"type": "string", "format": "binary"}}
-            for kind in ("application/vnd.apache.parquet", "text/csv")
-        },
+        "content": {form.media: dict(_FILE) for form in FORMATS.values()},
     }
 }
 
@@ -83,6 +86,27 @@ async def history(
     return reply({"history": plain(_rows(await run_in_threadpool(host.core.history, mode)))})
 
 
+@router.route_of("report", response_class=Response, more=_PAGES)
+async def report(
+    name: Name,
+    service: Served,
+    since: Annotated[
+        str, Query(max_length=40, description="A duration before now, such as 7d, or a date.", examples=["7d"])
+    ] = "7d",
+    form: Annotated[Literal["html", "md"], Query(alias="format", description="One HTML page, or Markdown.")] = "html",
+) -> Response:
+    """Return a report for people who were not there: uplift, what was learned, what moved, what to do next."""
+    host, now = await service.host(name), service.engine.clock.now()
+    begin = reporting.began(since, now)
+
+    def made() -> str:
+        return reporting.document(reporting.gather(host.core, name=host.name, begin=begin, now=now), form)
+
+    text = await run_sync(made, limiter=service.view_threads)
+    headers = {"Content-Disposition": f'inline; filename="{host.name}-report.{form}"'}
+    return Response(text, media_type=f"text/{'html' if form == 'html' else 'markdown'}", headers=headers)
+
+
 @router.route_of("list_events", response_model=schemas.EventsAnswer)
 async def list_events(
     name: Name,
@@ -100,23 +124,23 @@ async def list_events(
         return list(service.store.events(host.id, max(after, service.store.base(host.id)), limit=limit, verify=False))
 
     events = await run_in_threadpool(read)
-    return reply({"events": [_shown(event) for event in events]})
+    return reply({"events": [host.shown(event) for event in events]})
 
 
-def _shown(event: Event) -> dict[str, Any]:
-    return {part: getattr(event, part) for part in ("seq", "time", "kind", "decision", "body")}
-
-
-@router.route_of("export", response_class=Response, more=_PARQUET)
+@router.route_of("export", response_class=Response, more=_FILES)
 async def export_log(
-    name: Name, service: Served, what: Literal["decisions", "events"] = "decisions", after: Seq = 0
+    name: Name,
+    service: Served,
+    what: Literal["decisions", "events"] = "decisions",
+    after: Seq = 0,
+    form: Annotated[formats.Name, Query(alias="format", description="JSON lines are jsonl.")] = "parquet",
 ) -> Response:
-    """Return decisions with their rewards, or events, as a Parquet file."""
+    """Return decisions with their rewards, or events, as a file: Parquet, CSV, or JSON lines."""
     host = await service.host(name)
     first = max(after, await run_in_threadpool(service.store.base, host.id))
-    pieces = (export.decisions if what == "decisions" else export.events)(service.store, host, first)
-    headers = {"Content-Disposition": f'attachment; filename="{host.name}-{what}.parquet"'}
-    return StreamingResponse(pieces, media_type="application/vnd.apache.parquet", headers=headers)
+    pieces = (export.decisions if what == "decisions" else export.events)(service.store, host, first, form)
+    headers = {"Content-Disposition": f'attachment; filename="{host.name}-{what}.{form}"'}
+    return StreamingResponse(pieces, media_type=FORMATS[form].media, headers=headers)
 
 
 @router.route_of("import_log", "key_reused", response_model=schemas.Imported, openapi_extra=_LOG)
@@ -133,7 +157,11 @@ async def import_log(
     weight: Annotated[float, Query(gt=0, le=1)] = 1.0,
     key: Key = None,
 ) -> Response:
-    """Learn the rewards of a log, a Parquet or CSV file in the body; all of them, or none."""
+    """Learn the rewards of a log; all of them, or none.
+
+    The body is a Parquet file, a CSV file with the names of its columns on top, or JSON lines; it may be compressed by
+    gzip.
+    """
     host = await service.host(name)
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
     space, rows = host.core.space, service.settings.import_rows
@@ -146,7 +174,7 @@ async def import_log(
     wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
 
     def read(upload: imports.Upload) -> warm_start.Past:
-        with imports.table(upload, wanted, texts, rows) as frame:
+        with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
             policy = host.core.policy
             return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
 
@@ -186,17 +214,62 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     return reply({"folded": count, "base": base})
 
 
+@router.route_of("forget", response_model=schemas.ForgottenAnswer)
+async def forget(name: Name, body: schemas.ForgetBody, service: Served, grant: Caller) -> Response:
+    """Remove a person's data: ids, subject and idempotency keys of their decisions; doing it again changes nothing.
+
+    What was counted and learned stays, and so do the decisions, under names that mean nothing. That it was done is an
+    event with actor and reason. Backups of before, and files that were exported, are out of reach.
+    """
+    host = await service.host(name)
+    found = await run_in_threadpool(
+        lambda: forgetting.forget(
+            service.store,
+            host,
+            service.engine.clock.now,
+            actor=grant.name,
+            why=body.why,
+            decision=body.decision,
+            subject=body.subject,
+            dry_run=body.dry_run,
+        )
+    )
+    return reply(asdict(found))
+
+
 @router.route_of("view", response_model=dict[str, Any])
 async def view(name: Name, what: str, request: Request, service: Served) -> Response:
     """Return what the page draws; made for it, and changed with it."""
     host = await service.host(name)
-    params = dict(request.query_params)
-    where = (host.id, what, tuple(sorted(params.items())))
+    look = partial(_look, service, host, what, dict(request.query_params))
+    return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
+
+
+@router.route_of("overviews", response_model=previews.OverviewsAnswer)
+async def overviews(
+    service: Served,
+    grant: Caller,
+    name: Annotated[
+        list[schemas.Name] | None, Query(max_length=_MOST_OVERVIEWS, description="Of these bandits; else of the first.")
+    ] = None,
+) -> Response:
+    """Return what a list shows of some bandits, in one answer, without those that are not there or not served."""
+    wanted = [host.name for host in service.engine.all()] if name is None else dict.fromkeys(name)
+    seen = [one for one in wanted if grant.sees(one)][:_MOST_OVERVIEWS]
+    some = [host for one in seen if (host := service.engine.known(one)) is not None]
 
     def look() -> bytes:
-        return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
+        served = [host for host in some if host.quarantined is None]
+        rows = [b"%s:%s" % (to_json(host.name), _look(service, host, "overview", {})) for host in served]
+        return b'{"overviews":{%s}}' % b",".join(rows)
 
     return Response(await run_sync(look, limiter=service.view_threads), media_type="application/json")
+
+
+def _look(service: Serving, host: Host, what: str, params: dict[str, str]) -> bytes:
+    """Return the JSON of a view, as it was made not long ago, or made now."""
+    where = (host.id, what, tuple(sorted(params.items())))
+    return service.view_cache.get(where, what, lambda: make_view(_source(service, host), what, params))
 
 
 def _source(service: Serving, host: Host) -> ViewSource:

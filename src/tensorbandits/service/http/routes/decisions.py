@@ -93,7 +93,7 @@ async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = No
 async def get_decision(
     name: Name, id: Annotated[str, Path(description="The id of the decision.")], service: Served
 ) -> Response:
-    """Return a decision, and what became of it."""
+    """Return a decision, what became of it, and its story: asked, shown, rewarded, amended, timed out, by whom."""
     host = await service.host(name)
     return reply(await run_in_threadpool(_known, service, host, id))
 
@@ -108,7 +108,8 @@ def _known(service: Serving, host: Host, number: str) -> dict[str, Any]:
         state = host.status(number)
     except (UnknownDecisionError, ExpiredDecisionError):
         state = {"id": number, **became(events), "changed": False}
-    return {**state, **{part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}}
+    shown = {part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}
+    return {**state, **shown, "story": host.story(events)}
 
 
 @router.route_of("best", response_model=schemas.ArmAnswer)

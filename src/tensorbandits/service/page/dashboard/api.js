@@ -28,7 +28,10 @@ export class Refused extends Error {
   }
 }
 
-async function send(method, path, body, signal) {
+const json = (answer) => answer.json();
+
+/** Send a request, and return what the answer says: its JSON, or what ``read`` makes of it. */
+export async function send(method, path, body, signal, read = json) {
   const headers = { Accept: "application/json" };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -39,16 +42,32 @@ async function send(method, path, body, signal) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "unreachable", "The server cannot be reached.", null, null);
   }
-  const found = await answer.json().catch(() => null);
+  const found = await (answer.ok ? read : json)(answer).catch(() => null);
   if (answer.ok) return found;
   const told = found?.error ?? {};
   throw new Refused(answer.status, told.code ?? "error", told.message ?? `The server answered with status ${answer.status}.`, told.request ?? answer.headers.get("X-Request-Id"), Number(answer.headers.get("Retry-After")) || null);
 }
 
+/** Fetch a file with the key, and let the browser save it. */
+export async function download(path, name) {
+  const answer = await fetch(path, { headers: key === null ? {} : { Authorization: `Bearer ${key}` }, cache: "no-store", credentials: "omit" }).catch(() => null);
+  if (!answer?.ok) throw new Refused(answer?.status ?? 0, "error", answer ? `The server answered with status ${answer.status}.` : "The server cannot be reached.", null, null);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 export const get = (path, signal) => send("GET", path, undefined, signal);
+export const post = (path, body) => send("POST", path, body);
+export const remove = (path) => send("DELETE", path);
 export const patch = (path, body) => send("PATCH", path, body);
+export const text = (path) => send("GET", path, undefined, undefined, (answer) => answer.text());
+export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);
+export const overviews = (names, signal) => get(`/v1/overviews?${new URLSearchParams(names.map((name) => ["name", name]))}`, signal);
 export const ready = (signal) => get("/readyz", signal);
 export const banditPath = (name) => `/v1/bandits/${encodeURIComponent(name)}`;
 

@@ -3,19 +3,26 @@
 import * as api from "./api.js";
 import { curl } from "./curl.js";
 import { command, empty, fill, h } from "./dom.js";
+import { action } from "./fields.js";
 import * as f from "./format.js";
+import { stateOf } from "./state.js";
+import { Steering } from "./steer.js";
 import { apprentice } from "./view-apprentice.js";
 import { arms } from "./view-arms.js";
+import { control } from "./view-control.js";
 import { decisions } from "./view-decisions.js";
 import { drift } from "./view-drift.js";
 import { effects } from "./view-effects.js";
 import { EVENTS, events } from "./view-events.js";
 import { health } from "./view-health.js";
 import { heat } from "./view-heat.js";
+import { reportButton } from "./report.js";
+import { levels } from "./view-levels.js";
 import { reward } from "./view-reward.js";
 import { traffic } from "./view-traffic.js";
 
 // What each makes is { what, element, params(), show(found), seconds, always }; `always`: also before there are decisions.
+// Instead of `what`, `load(signal)` asks for what it shows; `renew()` is called in the place of making it anew.
 const TABS = {
   reward: ["Reward & uplift", reward],
   traffic: ["Traffic", traffic],
@@ -25,7 +32,9 @@ const TABS = {
   decisions: ["Open decisions", decisions],
   drift: ["Drift", drift],
   apprentice: ["Apprentice", apprentice],
-  events: ["Events", events],
+  control: ["Control", control],
+  levels: ["Levels & rules", levels],
+  events: ["History", events],
   health: ["Health", health],
 };
 
@@ -36,9 +45,11 @@ export function bandit(main, { name, tab, who, failed }) {
   const list = h("div", { role: "tablist", class: "tabs", "aria-label": "What to see" }, tabs);
   const panel = h("section", { role: "tabpanel", id: "panel", tabindex: "0" });
   const kind = h("p", { class: "faint" });
+  const state = h("span", { class: "badge", hidden: true });
+  const pause = h("div", { class: "pause" });
   main.replaceChildren(
     h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")),
-    h("div", { class: "title" }, h("h1", {}, name), kind), tiles.element, list, panel);
+    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name, state), kind), h("div", { class: "tools-of-one" }, pause, reportButton(name, failed))), tiles.element, list, panel);
 
   let space = null; // modes and levels
   let overview = null;
@@ -46,6 +57,11 @@ export function bandit(main, { name, tab, who, failed }) {
   let view = null;
   let last = null; // what the view was shown last
   let poll = null;
+  const changed = () => {
+    numbers.again();
+    poll?.again();
+  };
+  const steering = new Steering(name, who, changed);
 
   function go(id) {
     window.location.hash = `#/${encodeURIComponent(name)}/${id}`;
@@ -82,13 +98,13 @@ export function bandit(main, { name, tab, who, failed }) {
     poll = null;
     if (space === null || overview === null) return;
     const [title, make] = TABS[open];
-    view = make({ name, space, who, overview: () => overview, again: () => poll?.again() });
+    view = make({ name, space, who, overview: () => overview, again: () => poll?.again(), changed: () => poll?.again(), steering });
     last = null;
     const waiting = !overview.decisions && !overview.learned && !view.always;
     panel.replaceChildren(h("h2", { class: "hidden" }, title), waiting ? beforeDecisions(name, space) : view.element);
     if (waiting) return;
     poll = new api.Poll({
-      load: (signal) => api.view(name, view.what, view.params?.() ?? {}, signal),
+      load: view.load ?? ((signal) => api.view(name, view.what, view.params?.() ?? {}, signal)),
       show: async (found) => {
         last = found;
         await view.show(found);
@@ -108,13 +124,27 @@ export function bandit(main, { name, tab, who, failed }) {
     const before = overview;
     overview = found;
     tiles.show(found);
+    showState(found);
     if (space.fresh) {
       space.fresh = false;
       fill(kind, described(space));
-      mount();
+      if (view?.renew && panel.contains(view.element)) view.renew();
+      else mount();
     } else if (!before?.decisions && !before?.learned && (found.decisions || found.learned)) {
       mount();
     }
+  }
+
+  /** The state beside the name, and the button that pauses the bandit. */
+  function showState(found) {
+    const { text, kind: mark } = stateOf(found);
+    state.hidden = false;
+    state.className = `badge ${mark}`;
+    fill(state, text);
+    const next = `${found.paused} ${found.apprentice}`;
+    if (!steering.may || pause.dataset.state === next) return;
+    pause.dataset.state = next;
+    fill(pause, action(found.paused ? "Let it go on …" : "Pause …", () => steering.pause(!found.paused, found.apprentice), { main: found.paused }));
   }
 
   openTab(tab);

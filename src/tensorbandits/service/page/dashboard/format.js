@@ -17,6 +17,7 @@ export const isRate = (kind) => RATES.includes(kind);
 
 export const count = (value) => (known(value) ? signed(WHOLE.format(value)) : NONE);
 export const brief = (value) => (known(value) ? signed((Math.abs(value) < 1e7 ? WHOLE : BRIEF).format(value)) : NONE);
+export const about = (value) => WHOLE.format(Number(value.toPrecision(2)));
 export const number = (value) => (known(value) ? signed(SHORT.format(value)) : NONE);
 
 /** A mean reward: in percent for clicks, else three digits. */

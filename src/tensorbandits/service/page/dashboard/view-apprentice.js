@@ -5,8 +5,10 @@ import { colours, Figure, rewardFormat, whiskers } from "./charts.js";
 import { curl } from "./curl.js";
 import { command, h } from "./dom.js";
 import * as f from "./format.js";
+import { explained } from "./steer.js";
+import { alone, gradual } from "./view-control.js";
 
-export function apprentice({ name, who, space, again, overview }) {
+export function apprentice({ name, who, space, overview, steering }) {
   const figure = new Figure("What would have happened");
   const verdict = h("div", { class: "card verdict" });
   const how = h("div");
@@ -56,43 +58,25 @@ export function apprentice({ name, who, space, again, overview }) {
   }
 
   function running(found, some) {
-    const body = { apprentice: false };
-    const steps = found.steps.map((one) => f.share(one)).join(", ");
-    const gradual = h("section", { class: "card" }, h("h3", {}, "Start gradually"),
-      h("p", {}, `${found.rollout ? `The bandit decides for ${f.share(found.rollout)} of the visitors, drawn at random, and your rule for the others.` : "Let the bandit decide for a share of the visitors, drawn at random, and your rule for the others."} So what it makes is measured from the first day. Go up in steps: ${steps}. Your code goes on as it is: ask says what to play.`),
-      command(curl("PATCH", api.banditPath(name), { rollout: found.steps.find((one) => one > (found.rollout ?? 0)) ?? 1 })));
-    const parts = [h("h3", {}, "Switch it on"), h("p", {}, "From then on ask answers with the bandit's own arm, and your rule need not be given any more. Keep a holdout, so that the uplift stays known; your rule can be its baseline.")];
-    if (who.role === "admin") parts.push(switchOn());
-    parts.push(h("p", { class: "faint" }, who.role === "admin" ? "Or by hand:" : "Somebody with an admin key can do it:"), command(curl("PATCH", api.banditPath(name), body)));
-    const card = h("section", { class: "card" }, parts);
-    if (some || found.rollout) return [gradual, card];
+    const start = h("section", { class: "card" }, h("h3", {}, "Start gradually"),
+      h("p", {}, `${found.rollout ? `The bandit decides for ${f.share(found.rollout)} of the visitors, drawn at random, and your rule for the others.` : "Let the bandit decide for a share of the visitors, drawn at random, and your rule for the others."} So what it makes is measured from the first day. Go up in steps. Your code goes on as it is: ask says what to play.`),
+      steering.may ? gradual(steering, found.rollout) : explained(who), byHand({ rollout: found.steps.find((one) => one > (found.rollout ?? 0)) ?? 1 }));
+    const card = h("section", { class: "card" }, h("h3", {}, "Switch it on"),
+      h("p", {}, "From then on ask answers with the bandit's own arm, and your rule must not be given any more. Keep a holdout, so that the uplift stays known; your rule can be its baseline."),
+      steering.may ? alone(steering, true) : null, byHand({ apprentice: false }));
+    if (some || found.rollout) return [start, card];
     const arm = Object.fromEntries(space.modes.filter((one) => !one.context).map((one) => [one.mode, one.levels[0]]));
     return [h("section", { class: "card" }, h("h3", {}, "The bandit watches"), h("p", {}, "Ask as usual, and say what your own rule plays, with its probability if it has one. The bandit learns, and says what it would have played."),
-      command(curl("POST", `${api.banditPath(name)}/ask`, { context: space.example, played: arm, propensity: 1 })), h("p", { class: "faint" }, "What would have happened is shown here once rewards come.")), gradual, card];
+      command(curl("POST", `${api.banditPath(name)}/ask`, { context: space.example, played: arm, propensity: 1 })), h("p", { class: "faint" }, "What would have happened is shown here once rewards come.")), start, card];
   }
 
-  function switchOn() {
-    const wrong = h("p", { class: "wrong", role: "alert" });
-    const dialog = h("dialog", { class: "card", "aria-label": "Switch the bandit on" },
-      h("p", {}, `From now on ${name} decides by itself, and your rule's arms are not played any more.`), wrong,
-      h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Not now"),
-        h("button", { type: "button", class: "main", onclick: async () => {
-          try {
-            await api.patch(api.banditPath(name), { apprentice: false });
-            dialog.close();
-            again();
-          } catch (error) {
-            wrong.textContent = error.message;
-          }
-        } }, "Switch it on")));
-    return h("div", {}, h("button", { type: "button", class: "main", onclick: () => dialog.showModal() }, "Switch the bandit on …"), dialog);
-  }
+  const byHand = (body) => h("details", {}, h("summary", {}, "By hand"), command(curl("PATCH", api.banditPath(name), body)));
 
   function off(some) {
     const holdout = overview()?.holdout ? " Its uplift is measured by the holdout: see Reward & uplift." : " What your rule earned before is no comparison: keep a holdout to measure what the bandit makes.";
     return h("section", { class: "card" }, h("h3", {}, "The bandit decides"),
       h("p", {}, `${some ? "Above is what was seen while it ran beside your rule; since then it decides itself." : "It does not run beside another rule."}${holdout}`),
-      h("p", {}, "To have it learn beside your rule, whose arms are played, until you trust it:"), command(curl("PATCH", api.banditPath(name), { apprentice: true })));
+      h("p", {}, "It can learn beside your rule, whose arms are played, until you trust it."), steering.may ? alone(steering, false) : explained(who), byHand({ apprentice: true }));
   }
 
   return { what: "apprentice", element: h("div", {}, verdict, figure.element, how), show, always: true };

@@ -10,13 +10,17 @@ export function effects() {
   const grid = h("div", { class: "masonry" });
   const note = h("p", { class: "faint" });
   const none = h("div");
+  const acting = h("article", { class: "card", hidden: true }); // in the place of shares that nobody knows
 
   async function show(found) {
     fill(none, found.why && empty("No effects", h("p", {}, found.why)));
-    shares.element.hidden = grid.hidden = note.hidden = Boolean(found.why);
+    grid.hidden = note.hidden = Boolean(found.why);
+    shares.element.hidden = Boolean(found.why) || !found.matters.known;
+    acting.hidden = Boolean(found.why) || found.matters.known;
     if (found.why) return;
+    fill(acting, h("h3", {}, found.matters.verdict === "nothing" ? "Nothing to learn was found" : "Too few rewards to tell what matters"), h("p", {}, found.matters.words));
     note.textContent = `From ${f.count(found.rewards)} rewards, with ${f.share(found.level)} intervals.${found.rewards ? "" : " Nothing was told yet: all this is what is assumed beforehand."}`;
-    await shares.draw(drawShares(found));
+    if (found.matters.known) await shares.draw(drawShares(found));
     for (const mode of found.modes) {
       if (!figures.has(mode.mode)) {
         const figure = new Figure(mode.mode);
@@ -27,15 +31,13 @@ export function effects() {
     for (const mode of found.modes) await figures.get(mode.mode).draw(drawMode(found, mode));
   }
 
-  return { what: "effects", element: h("div", {}, note, shares.element, h("h3", { class: "apart" }, "Main effects"), h("p", { class: "faint" }, "The mean reward of each level with typical partners. Hollow: known mostly from other levels."), grid, none), show, seconds: 6 };
+  return { what: "effects", element: h("div", {}, note, acting, shares.element, h("h3", { class: "apart" }, "Main effects"), h("p", { class: "faint" }, "The mean reward of each level with typical partners. Hollow: known mostly from other levels."), grid, none), show, seconds: 6 };
 }
 
 function drawShares(found) {
   const c = colours();
   const parts = found.interactions;
   const colour = { 1: c.levels[0], 2: c.levels[1], 0: c.others };
-  const sorted = [...parts].sort((a, b) => b.share - a.share);
-  const beyond = parts.filter((one) => one.modes !== 1).reduce((sum, one) => sum + one.share, 0);
   return {
     height: 30 * parts.length + 70,
     data: [{
@@ -48,7 +50,7 @@ function drawShares(found) {
       xaxis: axis({ title: narrow() ? "share of all differences" : "share of what combinations differ by", tickformat: ".0%", rangemode: "tozero", nticks: narrow() ? 4 : 8 }),
       yaxis: axis({ tickvals: parts.map((_, at) => at), ticktext: ticks(parts.map((one) => one.part), narrow() ? 22 : 40), range: [parts.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { color: c.text, size: 12 } }),
     },
-    sentence: sorted.length ? `Most is due to ${sorted[0].part} (${f.share(sorted[0].share)}); ${f.share(beyond)} is due to modes acting together, beyond what each does by itself.` : "",
+    sentence: found.matters.words,
     table: { columns: [{ title: "part" }, { title: "share", number: true }, { title: "interval", number: true }], rows: parts.map((one) => [one.part, f.share(one.share, 1), f.between(one.low, one.high, (value) => f.share(value, 1))]) },
   };
 }

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
+from tensorbandits.bandit.checkup import Checkup
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
-from tensorbandits.model.curve import FEWEST
+from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import as_modelling
 from tensorbandits.service.page.views.parts import MOST, Floats, retired
 from tensorbandits.space import Space
@@ -67,14 +68,16 @@ def effects(bandit: Core, level: float) -> dict[str, Any]:
     """Return the mean reward of every level with typical partners, and what modes have alone and together.
 
     ``effect`` is on the scale that is named; ``own`` is the share of what is believed of a level that comes from its
-    own rewards. Of more than 40 levels the best and the worst 20 are shown.
+    own rewards. Of more than 40 levels the best and the worst 20 are shown. ``matters`` says how far rewards
+    tell how much modes matter, alone and together: ``interactions`` are what is believed, at first what was assumed.
     """
     policy = as_modelling(bandit.policy)
     if policy is None:
-        return {"why": f"{type(bandit.policy).__name__} believes in no tensor that could be explained."}
+        return {"why": f"The policy {_name(bandit)} believes in no tensor that could be explained."}
     with bandit.known() as (space, _):
         found = beliefs.believed(space, policy, None, 1, level)
     shares = [(part, found.explanation.shares[part]) for part in found.parts()]
+    checked = bandit.findings()
     return {
         "kind": policy.reward,
         "level": level,
@@ -82,6 +85,7 @@ def effects(bandit: Core, level: float) -> dict[str, Any]:
         "pseudo": found.pseudo,
         "scale": found.scale,
         "modes": [_of_mode(found, space, mode) for mode in range(len(space.modes))],
+        "matters": _matters(checked),
         "interactions": [
             {"part": found.part(part), "modes": len(part), "share": share, "low": low, "high": high}
             for part, (share, low, high) in shares
@@ -96,7 +100,7 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
     """
     policy = as_modelling(bandit.policy)
     if policy is None:
-        return {"why": f"{type(bandit.policy).__name__} knows no intervals of mean rewards."}
+        return {"why": f"The policy {_name(bandit)} knows no intervals of mean rewards."}
     with bandit.known() as (space, _):
         given = {space.modes[mode]: _first(space, mode) for mode in space.context} | dict(context)
         query = policy.query(space.given(given), Allowed.of(Allowed(forbidden=space.forbidden), space.shape))
@@ -123,27 +127,41 @@ def arms(bandit: Core, context: Mapping[str, Label], count: int, level: float) -
 
 
 def drift(bandit: Core) -> dict[str, Any]:
-    """Return which levels have moved, and which structure the rewards speak for; it takes seconds."""
-    if bandit.policy.ledger.rounds < FEWEST:
-        return {
-            "words": "",
-            "moved": [],
-            "evidence": None,
-            "news": NEWS,
-            "rewards": bandit.policy.ledger.rounds - bandit.policy.pseudo.rounds,
-        }
-    found = bandit.diagnose()
+    """Return which levels have moved, or that it cannot be told yet, how modes act, and what can be done about both.
+
+    It may take seconds. ``matters`` is what the view of effects says, too. Of the ``actions``, each has the change that
+    does it, and the one that takes it back, as methods of a bandit with their arguments.
+    """
+    found = bandit.findings()
     moved = [{**one._asdict(), "label": None if one.label is None else str(one.label)} for one in found.moved]
     return {
         "kind": getattr(bandit.policy, "reward", None),
+        "verdict": found.drift.verdict,
         "words": found.words,
         "moved": moved,
         "evidence": found.evidence,
         "news": NEWS,
         "rewards": found.rewards,
-        "structure": found.structure.words,
+        "needed": found.drift.needed,
+        "unjudged": {mode: [str(label) for label in labels] for mode, labels in found.drift.unjudged.items()},
+        "matters": _matters(found),
+        "structure": found.matters.words,
         "suggested": found.structure.structure,
         "rank": found.structure.rank,
+        "actions": [one._asdict() for one in found.actions],
+    }
+
+
+def _matters(found: Checkup) -> dict[str, Any]:
+    """How much modes matter alone and together, as far as rewards tell."""
+    matters, share = found.matters, found.matters.together
+    together = None if share is None else dict(zip(("share", "low", "high"), share, strict=True))
+    return {
+        "verdict": matters.verdict,
+        "known": matters.known,
+        "together": together,
+        "needed": matters.needed,
+        "words": matters.words,
     }
 
 
@@ -192,3 +210,7 @@ def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
 def _first(space: Space, mode: int) -> Label:
     gone = retired(space, mode)
     return next((label for level, label in enumerate(space.levels[mode]) if level not in gone), space.levels[mode][0])
+
+
+def _name(bandit: Core) -> str:
+    return registry.find(type(bandit.policy)).name

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Estimated
+from tensorbandits.bandit.changes import label_words, rule_words, setting_words
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.events import mark_of
 from tensorbandits.bandit.intervals import Looks
+from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import as_sampling
 from tensorbandits.service.page.views import past
 from tensorbandits.service.page.views.parts import retired
@@ -22,11 +26,10 @@ _EDGES = (  # of the bars of lags, in seconds
     *(0, 0.1, 0.3, 1, 3, 10, 30, _MINUTE, 3 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE),
     *(_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
 )
-_SETTINGS = ("holdout", "window", "default", "half_life", "apprentice", "rollout")
+_SETTINGS = ("holdout", "window", "default", "half_life", "apprentice", "rollout", "paused")
 STEPS = (0.01, 0.05, 0.2, 0.5, 1.0)  # of a gradual start
 _RECENT = 2_000  # decisions of which the model says what it would have played
 _POSTERIOR = (0.025, 0.975)
-_LABELS = 4  # labels of a mode that a rule lists
 
 
 def space(bandit: Core) -> dict[str, Any]:
@@ -45,19 +48,19 @@ def space(bandit: Core) -> dict[str, Any]:
             }
             for at, mode in enumerate(kept.modes)
         ],
-        "rules": [_rule(rule) for rule in kept.rules],
-        "policy": type(bandit.policy).__name__,
+        "rules": [rule_words(rule) for rule in kept.rules],
+        "policy": registry.find(type(bandit.policy)).name,
         "kind": getattr(bandit.policy, "reward", None),
         "settings": {name: settings.get(name) for name in _SETTINGS},
         "example": {kept.modes[at]: written(kept.levels[at][0]) for at in kept.context},
-        "version": kept.version,
+        "version": ".".join(map(str, bandit.state.version)),
     }
 
 
 def events(bandit: Core, tail: Sequence[Event], count: int) -> dict[str, Any]:
     """Return the newest events of a tail, so many, with the labels of their cells, or of decisions that it has."""
     cells = {one.decision: one.body["cell"] for one in tail if one.kind == "Decided"}
-    found = [_event(bandit.space, one, cells.get(one.decision)) for one in tail[:count]]
+    found = [_event(bandit.state.actors, bandit.space, one, cells.get(one.decision)) for one in tail[:count]]
     return {"modes": list(bandit.space.modes), "events": found}
 
 
@@ -126,7 +129,7 @@ def _believed(bandit: Core, wanted: Sequence[Any], rule: Estimated) -> dict[str,
     return {"mean": difference, "low": difference - below, "high": difference + above}
 
 
-def _event(space: Space, event: Event, decided: Sequence[int] | None) -> dict[str, Any]:
+def _event(actors: Actors, space: Space, event: Event, decided: Sequence[int] | None) -> dict[str, Any]:
     body = event.body
     cell = body.get("cell", decided)
     return {
@@ -136,6 +139,7 @@ def _event(space: Space, event: Event, decided: Sequence[int] | None) -> dict[st
         "reward": body.get("reward"),
         "by": body.get("by"),
         "propensity": body.get("p"),
+        "actor": actors.read(mark_of(event.kind, body)),
         "words": _said(event.kind, body),
     }
 
@@ -143,11 +147,11 @@ def _event(space: Space, event: Event, decided: Sequence[int] | None) -> dict[st
 def _said(kind: str, body: Mapping[str, Any]) -> str:
     """What an event says besides a cell and a reward."""
     if kind.startswith("Level"):
-        return f"{body['mode']}: {_shown(body['label'])}"
+        return f"{body['mode']}: {label_words(body['label'])}"
     if kind == "RuleChanged":
-        return ("" if body.get("add", True) else "taken back: ") + _rule(body["rule"])
+        return ("" if body.get("add", True) else "taken back: ") + rule_words(body["rule"])
     if kind == "Changed":
-        return ", ".join(f"{name} = {value}" for name, value in body["settings"].items())
+        return ", ".join(f"{name} = {setting_words(value)}" for name, value in body["settings"].items())
     if kind == "Imported":
         return f"{body['rows']} rows" if body.get("rows") is not None else ""
     return ""
@@ -155,27 +159,3 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
 
 def _cell(space: Space, cell: Sequence[int]) -> list[str]:
     return [str(labels[level]) for labels, level in zip(space.levels, cell, strict=True)]
-
-
-def _shown(label: Any) -> Any:
-    """A label as JSON wrote it, without the object around dates."""
-    return next(iter(label.values())) if isinstance(label, dict) else label
-
-
-def _rule(rule: Mapping[str, Mapping[str, Any]]) -> str:
-    """A rule in words.
-
-    >>> _rule({"allow": {"offer": "a", "channel": ["mail", "web"]}})
-    'where offer is a, only: channel mail, web'
-    """
-    ((what, labels),) = rule.items()
-    single = [f"{mode} is {_shown(one)}" for mode, one in labels.items() if not isinstance(one, list | tuple)]
-    if what == "forbid":
-        return f"never where {' and '.join(single)}"
-    lists = {mode: some for mode, some in labels.items() if isinstance(some, list | tuple)}
-    only = [
-        f"{mode} {', '.join(str(_shown(one)) for one in some[:_LABELS])}{', …' if len(some) > _LABELS else ''}"
-        for mode, some in lists.items()
-    ]
-    where = f"where {' and '.join(single)}, " if single else ""
-    return f"{where}only: {'; '.join(only)}"

@@ -10,10 +10,10 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.bandit import intervals
 from tensorbandits.bandit.intervals import RATES, Looks, check_looks
-from tensorbandits.bandit.timeline import means
+from tensorbandits.bandit.uplift import mean_bounds
 from tensorbandits.base.checks import check_probability
+from tensorbandits.model.enough import at_first
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
 
@@ -54,10 +54,25 @@ def bounds(sums: Floats, kind: str | None, events: float = 1.0, looks: Looks = "
     >>> found["mean"].item(), found["low"].item(), round(found["high"].item(), 2)
     (0.0, 0.0, 0.32)
     """
-    found, count = means(sums), sums[:, 1]
-    if kind in RATES:
-        return intervals.rate(found["mean"], count, looks=looks)._asdict()
-    return intervals.amount(found["mean"], found["error"], count * events, looks=looks)._asdict()
+    return mean_bounds(sums, kind, events, looks=looks)._asdict()
+
+
+USUAL_RATE = 0.05  # of decisions that earn something, where nobody knows yet
+
+
+def needed(space: Space, kind: str | None, rate: float | None) -> int | None:
+    """Return how many rewards mostly show levels that differ by about 30 %; so many of them (``rate``) are not 0.
+
+    >>> needed(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), "bernoulli", 0.05)
+    4127
+    """
+    share, known = USUAL_RATE if rate is None else rate, kind or "gaussian"
+    if known in RATES or known.startswith("revenue"):
+        told = share * (1.0 - share)
+    else:
+        told = share if known == "count" else 1.0
+    whole = at_first(space.shape, 1)
+    return math.ceil(whole / told) if told and math.isfinite(whole) else None
 
 
 def looks(name: str, value: str | None, space: Space) -> Looks:

@@ -21,7 +21,7 @@ from tensorbandits.bandit.comparison import DECISIONS, EVENTS, REWARDS, SIDES, S
 from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.timeline import Timeline
-from tensorbandits.service.page.views.parts import Floats, bounds
+from tensorbandits.service.page.views.parts import Floats, bounds, needed
 
 _POINTS = 40  # over time, at most
 _FEWEST_POINTS = 5
@@ -37,7 +37,8 @@ def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Lo
     ``policy``, ``holdout`` and ``caller`` (a caller's own rule) have decisions, rewards, and the mean reward with its
     95 % interval; ``uplift`` is what the policy earns more than the side that it is drawn with, and relative to it;
     ``settled`` is the share of decisions that these means are of, ``to_come`` how many of the others wait. ``pseudo``
-    are rewards that nobody earned: of another level, as which a new one started. ``lag`` is in seconds from decision to
+    are rewards that nobody earned: of another level, as which a new one started. ``needed`` is how many
+    rewards mostly show levels that differ. ``lag`` is in seconds from decision to
     reward, ``last`` is the last event.
     """
     compared = bandit.compared(now)
@@ -65,14 +66,16 @@ def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Lo
         "caller": sides.get("caller"),
         "uplift": uplift_shown(bandit, now, looks),
         "intervals": looks,
+        "needed": needed(bandit.space, kind, _events(compared) if compared.sums[..., REWARDS].sum() else None),
         "lag": lag(list(bandit.state.lags)),
         "first_time": float(timeline.starts[0]) if timeline.count else None,
         "last_time": timeline.last if timeline.count else None,
         "last_event": last,
         "spark": _spark(totals[_settled(bandit, timeline)][:, _main(totals)]),
-        "version": bandit.space.version,
+        "version": ".".join(map(str, bandit.state.version)),
         "apprentice": shares.rollout is not None,
         "rollout": shares.rollout,
+        "paused": shares.paused,
     }
 
 
@@ -138,7 +141,7 @@ def _over_time(
     parts[..., [DECISIONS, REWARDS, TOTAL, SQUARES]] = kept[some]
     parts[..., EVENTS] = events * parts[..., REWARDS]
     starts = _starts(parts[:, other, REWARDS])
-    ends = np.append(starts[1:], len(some))
+    ends = np.append(starts[1:], len(some))[: len(starts)]  # none, while nothing is settled
 
     def gap(first: int, end: int) -> list[float]:
         here = slice(first, end)
