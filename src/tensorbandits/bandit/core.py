@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
-from tensorbandits.bandit.checkup import Checkup, Told, checkup
+from tensorbandits.bandit.checkup import Checkup, Known, checkup
 from tensorbandits.bandit.commands import Ask, Command, Drawn, Expire, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
@@ -211,11 +211,11 @@ class Core:
         history = History.from_state(past, shape)
         if shape != ledger.shape:
             history.grow(ledger.shape)
-        return checkup(self._told(ledger, history, playing), max_rank=max_rank, seed=seed)
+        return checkup(self._known(ledger, history, playing), max_rank=max_rank, seed=seed)
 
-    def _told(self, ledger: Ledger, history: History, playing: Mapping[str, float]) -> Told:
+    def _known(self, ledger: Ledger, history: History, playing: Mapping[str, float]) -> Known:
         policy, model = self.policy, as_modelling(self.policy)
-        return Told(
+        return Known(
             *(self.space.copy(), ledger, history, getattr(policy, "reward", None), playing),
             together=None if model is None or not ledger.rounds else model.acting_together(),
             structure=getattr(policy, "structure", None),
