@@ -63,7 +63,7 @@ def test_views_say_what_they_show(served, visit):
     words = {
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
-        "heat": ["Estimated mean reward", "Highest", "intervals are"],
+        "heat": ["Estimated mean reward", " with ", "intervals are"],
         "effects": ["What matters", "offer × channel", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
@@ -256,7 +256,7 @@ def test_choosing_other_modes_and_contexts(served, visit):
     page.open("campaign/traffic")
     page.tab.get_by_label("Mode").select_option("channel")
     page.tab.wait_for_selector("h3:has-text('Traffic by channel')")
-    page.tab.get_by_label("Along").select_option("decisions")
+    page.tab.get_by_label("Horizontal axis").select_option("decisions")
     page.tab.get_by_text("Numbers as a table").click()
     page.tab.wait_for_selector("figure table td:has-text('mail')")
     assert page.wrong == []
