@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service.browsing import SCREENS, feed
+from tests.service.browsing import SCREENS, feed, refuse
 from tests.service.served import Service, until
 
 RULE = {"forbid": {"offer": "c", "channel": "sms"}}
@@ -157,6 +157,30 @@ def test_a_rule_says_which_share_it_forbids(served, person):
     one.press("Retire offer b")
     one.reads("Retire b?") if one.tab.locator("dialog").count() else one.page.says("nothing would be left to choose")
     assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [True, False, False]
+
+
+PLACES = ["", "-/new", "-/keys", "nobody", "campaign/control", "campaign/levels", "campaign/events", "campaign/reward"]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_nothing(served, person, screen):
+    one = person("", screen)
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        refuse("axe-playwright-python is not installed: it is one of the development packages")
+    for place in PLACES:
+        one.page.open(place)
+        one.tab.wait_for_selector("main h1")
+        one.tab.wait_for_function("() => !document.querySelector('#panel') || document.querySelector('#panel *')")
+        if place == "campaign/levels":  # with a dialog in front
+            one.tab.get_by_text("Make a rule").click()
+            one.press("Retire offer a")
+            one.reads("Retire a?")
+        found = Axe().run(one.tab).response["violations"]
+        assert [(place, each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        if one.tab.locator("dialog").count():
+            one.tab.keyboard.press("Escape")
 
 
 def test_deleting_asks_for_the_name(served, person):

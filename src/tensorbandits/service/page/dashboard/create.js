@@ -47,7 +47,7 @@ function form() {
 
   const preview = async () => {
     const found = await api.post("/v1/preview", { ...body(), ...(rate.read() ? { rate: rate.read() } : {}) });
-    fill(shown, h("h3", {}, "What it will be like"), described(found));
+    fill(shown, h("h2", {}, "What it will be like"), described(found));
     return found;
   };
   const look = action("Look at it first", preview);
@@ -63,11 +63,11 @@ function form() {
 
   return h("form", { class: "create", onsubmit: (event) => { event.preventDefault(); make.querySelector("button").click(); } },
     h("section", { class: "card" }, field("Name", name, "As programs ask for it: letters, digits, dots, hyphens and underscores.")),
-    h("section", { class: "card" }, h("h3", {}, "What it chooses"), h("p", { class: "faint" }, "Modes are what is combined, such as offer and channel; each has levels. A mode that is given, such as the visitor's segment, is context: it is not chosen."), modes.element),
-    h("section", { class: "card" }, h("h3", {}, "What it learns from"), h("div", { class: "fields" },
+    h("section", { class: "card" }, h("h2", {}, "What it chooses"), h("p", { class: "faint" }, "Modes are what is combined, such as offer and channel; each has levels. A mode that is given, such as the visitor's segment, is context: it is not chosen."), modes.element),
+    h("section", { class: "card" }, h("h2", {}, "What it learns from"), h("div", { class: "fields" },
       field("A reward is", reward), field("About how many decisions earn something, percent", rate.input, "Of clicks, counts and revenue; for the number of rewards that it will need."),
       field("A decision waits for its reward", window, "Such as 30 min, 36 h, 14 d, or a number of decisions. Empty: as long as it takes."), field("Reward when the wait has ended", rest, "0, where no click means 0. Empty: none is told."))),
-    h("section", { class: "card" }, h("h3", {}, "How it starts"), h("div", { class: "fields" },
+    h("section", { class: "card" }, h("h2", {}, "How it starts"), h("div", { class: "fields" },
       field("It will", start, "Beside your own rule it learns first, and then decides for 1, 5, 20, 50 % of visitors."), field("Held out for the baseline, percent", holdout.input, "The share of decisions drawn at random among all combinations, so that the uplift is known. 0 for none."))),
     shown, h("div", { class: "steps" }, look, make),
     h("details", {}, h("summary", {}, "By hand"), byHand(body)));
@@ -88,7 +88,7 @@ function described(found) {
     ["Decided by", [["the bandit", found.decides.policy], ["the baseline", found.decides.holdout], ["your own rule", found.decides.caller]].filter(([, share]) => share > 0).map(([side, share]) => `${side} ${f.share(share, share < 0.1 ? 1 : 0)}`).join(", ")],
     ["Rewards until levels that differ by 30 % mostly show", found.rewards === null ? "none: there is nothing to tell apart" : `about ${f.about(found.rewards)}${found.rate === null ? "" : `, if ${f.share(found.rate, 1)} of decisions earn something`}`],
   ];
-  return table([{ title: "" }, { title: "" }], rows, "What it will be like");
+  return table([{ title: "what" }, { title: "is" }], rows, "What it will be like");
 }
 
 /** The modes of a new bandit: rows of a name, levels, and whether it is given. */

@@ -24,7 +24,7 @@ export function keys(main, { who, failed, again }) {
     const rows = [...found].sort((a, b) => (a.revoked ? 1 : 0) - (b.revoked ? 1 : 0) || b.created - a.created).map((one) => [
       one.name, h("span", {}, one.role, h("span", { class: "faint" }, ` – ${ROLES[one.role]}`)), one.bandits ? one.bandits.join(", ") : "all", h("code", {}, one.id), f.clock(one.created),
       one.revoked ? h("span", { class: "faint" }, `revoked ${f.clock(one.revoked)}`) : action("Revoke …", () => revoke(one), { label: `Revoke the key ${one.name}` })]);
-    fill(list, found.length ? table([{ title: "name" }, { title: "may" }, { title: "bandits" }, { title: "id" }, { title: "made" }, { title: "" }], rows, "Keys") : h("p", {}, "There are no keys: everybody who reaches this server may do everything. The first key must be an admin's; from then on everybody needs one."));
+    fill(list, found.length ? table([{ title: "name" }, { title: "may" }, { title: "bandits" }, { title: "id" }, { title: "made" }, { title: "state" }], rows, "Keys") : h("p", {}, "There are no keys: everybody who reaches this server may do everything. The first key must be an admin's; from then on everybody needs one."));
   }
 
   const revoke = (one) => ask({
@@ -46,7 +46,7 @@ export function keys(main, { who, failed, again }) {
     const body = { name: name.value.trim(), role: role.value, ...(some.length ? { bandits: some } : {}) };
     await ask({
       title: "Make this key?", button: "Make it",
-      parts: [table([{ title: "" }, { title: "" }], [["For", body.name], ["It may", ROLES[body.role]], ["Bandits", some.length ? some.join(", ") : "all"]], "The key"),
+      parts: [table([{ title: "what" }, { title: "is" }], [["For", body.name], ["It may", ROLES[body.role]], ["Bandits", some.length ? some.join(", ") : "all"]], "The key"),
         who.open ? h("p", {}, "It is the first key: from then on everybody needs one, this page too.") : null],
       act: async () => shown(await api.post("/v1/keys", body)),
     });
@@ -57,14 +57,14 @@ export function keys(main, { who, failed, again }) {
     name.value = "";
     bandits.value = "";
     poll.stop();
-    fill(made, h("section", { class: "card alert good" }, h("h3", {}, `The key for ${key.name}`), h("p", {}, "It is shown this once: copy it now to where it is needed. Only a hash of it is kept."), command(key.key),
+    fill(made, h("section", { class: "card alert good" }, h("h2", {}, `The key for ${key.name}`), h("p", {}, "It is shown this once: copy it now to where it is needed. Only a hash of it is kept."), command(key.key),
       who.open ? action("Sign in with it here", async () => { api.setKey(key.key); again(); }, { main: true }) : null));
     if (!who.open) poll.start();
     made.querySelector("button").focus();
   }
 
   main.replaceChildren(nav, h("h1", {}, "Keys"), made, h("section", { class: "card" }, list),
-    h("section", { class: "card" }, h("h3", {}, "New key"), h("form", { onsubmit: (event) => { event.preventDefault(); issue.querySelector("button").click(); } },
+    h("section", { class: "card" }, h("h2", {}, "New key"), h("form", { onsubmit: (event) => { event.preventDefault(); issue.querySelector("button").click(); } },
       h("div", { class: "fields" }, field("For whom", name, "A person, a team or a program"), field("It may", role), field("Only for these bandits", bandits, "Names, separated by commas; empty: all")), issue)));
   poll.start();
   return { stop: () => poll.stop(), redraw() {} };
