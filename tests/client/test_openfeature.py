@@ -189,6 +189,17 @@ def test_bandits_of_a_service_decide_flags(flags, tmp_path):
         service.delete("shop.front")
         gone = client.get_boolean_details("shop.front.ads", True, visitor("bob"))
         assert (gone.value, gone.error_code) == (True, ErrorCode.FLAG_NOT_FOUND)
-    away = tb.Client("http://127.0.0.1:9", budget=0.2)
-    lost = flags(away).get_string_details("shop", "mine")
+        service.create("text", {"text": ["Buy", "Get it"]}, rank=1)
+        brief = tb.Client(url, budget=0.2, buffer=10)
+        flags({"text": brief.bandit("text", fallback={"text": "Buy"})}, rewards={"click": "text"})
+        assert client.get_string_details("text", "none").reason == Reason.SPLIT
+    for _ in range(2):  # the service is away: no decision of a fallback is kept
+        lost = client.get_string_details("text", "none", visitor("ann"))
+        assert (lost.value, lost.reason, lost.flag_metadata["by"]) == ("Buy", Reason.DEFAULT, "fallback")
+    client.track("click", visitor("ann"))
+    assert brief.waiting == 1
+    with pytest.warns(RuntimeWarning, match="1 writes that could not be sent"):
+        brief.close()
+    with tb.Client("http://127.0.0.1:9", budget=0.2) as away:
+        lost = flags(away).get_string_details("shop", "mine")
     assert (lost.value, lost.error_code) == ("mine", ErrorCode.GENERAL)

@@ -237,7 +237,7 @@ def test_openapi_says_which_errors_there_are():
         return {}
 
     found = app.openapi()["paths"]["/v1/bandits/{name}"]["get"]["responses"]
-    assert set(found) == {"200", "401", "403", "404", "413", "422", "429", "500", "503"}
+    assert set(found) == {"200", "401", "403", "404", "413", "422", "429", "500", "503", "504"}
     for status in set(found) - {"200"}:
         content = found[status]["content"][MEDIA]
         assert content["schema"] == {"$ref": "#/components/schemas/ProblemDocument"}

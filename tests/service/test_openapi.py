@@ -9,7 +9,7 @@ from tensorbandits.service.http.errors import CODES
 from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
-NOT_FOR_PROGRAMS = ("page", "static", "openapi")
+NOT_FOR_PROGRAMS = ("page", "docs", "static", "openapi")
 BINARY = ("export",)
 
 

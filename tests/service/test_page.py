@@ -389,3 +389,26 @@ def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
         cards["hurt"].get_by_text("quarantined", exact=True).wait_for()
         assert "event 9" in cards["hurt"].inner_text()
         assert "quarantined" not in cards["sound"].inner_text()
+
+
+def test_the_page_of_the_api_is_read_searched_and_tried(service, browser):
+    bandit = service.create()
+    tab = browser.new_page()
+    asked, errors = [], []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto(f"{service.url}/docs#ask")
+    form = tab.locator("#ask form")  # which the address opened
+    form.get_by_label("name", exact=True).fill(bandit.name)
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('propensity')")
+    form.get_by_label("Body, application/json").fill('{"context": {"segment": "nobody"}}')
+    form.get_by_role("button", name="Send POST").click()
+    tab.wait_for_selector("#ask .answer:has-text('#error-invalid')")
+    tab.get_by_label("Search").fill("retire level")
+    tab.wait_for_selector("p:has-text(' operations')")
+    assert tab.locator("details.operation[id]:visible .path", has_text="/levels/retire").count() == 1
+    assert tab.locator("#error-closed_decision").is_visible()
+    tab.close()
+    assert not errors
+    assert all(url.startswith(service.url) for url in asked)

@@ -17,6 +17,7 @@ from tensorbandits.store.errors import StoreUnavailableError
 
 EXPECTED = {  # as the documentation has it, written down once more by hand: nobody, decide, read, admin
     "page": "ndra",
+    "docs": "ndra",
     "static": "ndra",
     "healthz": "ndra",
     "readyz": "ndra",
@@ -52,8 +53,18 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "list_keys": "a",
     "create_key": "a",
     "revoke_key": "a",
+    "overviews": "ra",
+    "preview_bandit": "a",
+    "preview_change": "a",
+    "rank": "da",
+    "rank_reward": "da",
+    "rank_activate": "da",
+    "rank_configuration": "dra",
+    "change_rank_configuration": "a",
+    "list_changes": "ra",
+    "export_changes": "ra",
 }
-UNLIMITED = {"metrics", "create_bandit", "list_keys", "create_key", "revoke_key"}
+UNLIMITED = {"preview_bandit", "metrics", "create_bandit", "list_keys", "create_key", "revoke_key"}
 CALLERS = (None, *ROLES)
 
 

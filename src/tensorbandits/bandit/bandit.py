@@ -21,6 +21,7 @@ from tensorbandits.bandit.making import Part, new_state
 from tensorbandits.bandit.running import Learning, check_learning
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.telling import Telling
+from tensorbandits.base import html
 from tensorbandits.base.checks import check_count, check_flag, check_seed
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
@@ -170,3 +171,8 @@ class Bandit(Asking, Telling, Looking, Copies):
 
     def __repr__(self) -> str:
         return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"
+
+    def _repr_html_(self) -> str:
+        state = self._core.state
+        words = f"{state.decisions:,} decisions, {state.rewards:,.0f} rewards, {self.waiting:,} wait for theirs"
+        return html.block("Bandit", self.space._repr_html_(), words=[words, str(self.policy)])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.amounts import RevenueLedger
+from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_count, is_sequence
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, check_backend, column, to_frame
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.approximate import ModelSampling, as_sampling
 from tensorbandits.policies.base import Policy
@@ -78,10 +79,18 @@ class Beliefs:
         told = dict(zip(map(tuple, ledger.cells.tolist()), counts.tolist(), strict=True)) if arms is not None else {}
         self._counts = None if arms is None else [told.get(tuple(cell), 0.0) for cell in arms.cells.tolist()]
         self.rate = self.amount = None
+        self.backend: Backend | None = None  # of frames
         if found.rate is not None and found.amount is not None and isinstance(ledger, RevenueLedger):
             self.rate = Beliefs(space, found.rate, ledger.conversions, None, probability, "bernoulli")
             self.amount = Beliefs(space, found.amount, ledger.amounts, None, probability, "gaussian")
             self.amount.scale = "amount" if ledger.signed else "logarithm of the amount"
+
+    def in_frames_of(self, backend: Backend | None) -> Self:
+        """Have frames of a library from now on: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; return the same."""
+        for part in (self, self.rate, self.amount):
+            if part is not None:
+                part.backend = check_backend(backend)
+        return self
 
     @property
     def mean(self) -> Floats:
@@ -101,13 +110,14 @@ class Beliefs:
         return to_frame(
             {
                 "mode": [mode for mode, size in zip(self.modes, sizes, strict=True) for _ in range(size)],
-                "level": _column([label for labels in self.levels for label in labels]),
+                "level": column([label for labels in self.levels for label in labels]),
                 **_bounded("effect", effects),
                 **_bounded("reward", typical, "reward_"),
                 "own": np.concatenate(own),
                 "borrowed": 1.0 - np.concatenate(own),
                 "rewards": np.concatenate(self.told),
-            }
+            },
+            self.backend,
         )
 
     @property
@@ -122,7 +132,8 @@ class Beliefs:
                 "part": [self.part(modes) for modes in parts],
                 "modes": [len(modes) for modes in parts],
                 **_bounded("share", np.array([self.explanation.shares[modes] for modes in parts])),
-            }
+            },
+            self.backend,
         )
 
     def parts(self) -> list[tuple[int, ...]]:
@@ -147,11 +158,11 @@ class Beliefs:
         strengths = np.repeat(np.array(self.explanation.strengths), sizes, axis=0)
         columns: dict[str, Any] = {
             "mode": [mode for mode, size in zip(self.modes, sizes, strict=True) for _ in range(size)],
-            "level": _column([label for labels in self.levels for label in labels]),
+            "level": column([label for labels in self.levels for label in labels]),
         }
         for at in range(rows.shape[1]):
             columns |= {f"factor_{at + 1}": rows[:, at], f"strength_{at + 1}": strengths[:, at]}
-        return to_frame(columns)
+        return to_frame(columns, self.backend)
 
     @property
     def alike(self) -> Any:
@@ -166,8 +177,9 @@ class Beliefs:
             {
                 "mode": [mode for mode, _, _ in rows],
                 "group": np.array([number for _, number, _ in rows], dtype=np.int64),
-                "level": _column([level for _, _, level in rows]),
-            }
+                "level": column([level for _, _, level in rows]),
+            },
+            self.backend,
         )
 
     @property
@@ -177,13 +189,14 @@ class Beliefs:
         return to_frame(
             {
                 **{
-                    _apart(self.modes[mode]): _column([self.levels[mode][level] for level in best.cells[:, mode]])
+                    _apart(self.modes[mode]): column([self.levels[mode][level] for level in best.cells[:, mode]])
                     for mode in (*self.context, *self.decided)
                 },
                 "place": best.places,
                 **_bounded("estimate", best.numbers),
                 "rewards": self._counts,
-            }
+            },
+            self.backend,
         )
 
     def best(self) -> Arms:
@@ -219,6 +232,22 @@ class Beliefs:
             best = [at for at, place in enumerate(self._arms.places) if place == 1 or not self.context][:_SHOWN]
             lines += [f"    {self.names()[at]}: {_words(self._arms.numbers[at])}" for at in best]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        levels = [
+            [name, str(labels[at]), html.bounded(self.explanation.typical[mode][at]), self.told[mode][at]]
+            for mode, (name, labels) in enumerate(zip(self.modes, self.levels, strict=True))
+            for at in np.argsort(-self.explanation.typical[mode][:, 0])[:_SHOWN]
+        ]
+        parts = [html.table(["mode", "level", "mean reward", "rewards"], levels, most=len(levels))]
+        if self._arms is not None:
+            best = zip(self.names(), map(html.bounded, self._arms.numbers), strict=True)
+            parts.append(html.table(["best arms", "mean reward"], best, what="arms"))
+        words = [
+            f"from {self.rewards:,g} rewards{self._borrowed()}, with bounds for {100 * self.probability:.3g} %; of "
+            f"each mode the {_SHOWN} best levels"
+        ]
+        return html.block("Beliefs", *parts, words=words)
 
     def names(self, *, whole: bool = True) -> list[str]:
         """Return the labels of the best arms, each in one line, after those of their contexts if ``whole``."""
@@ -395,12 +424,6 @@ def _bounded(name: str, numbers: Floats, prefix: str = "") -> dict[str, Floats]:
 def _apart(mode: str) -> str:
     """The name of a mode's column, which is not that of a number's."""
     return f"{mode}_level" if mode in ("place", "estimate", "low", "high", "rewards") else mode
-
-
-def _column(labels: list[Label]) -> list[Any]:
-    """Labels as one column of a frame; as text where they are of several kinds, which no column holds."""
-    kinds = {type(label) for label in labels}
-    return labels if len(kinds) <= 1 or kinds == {int, float} else [str(label) for label in labels]
 
 
 def _words(numbers: Floats) -> str:

@@ -33,6 +33,7 @@ from tensorbandits.bandit.state import Lesson, State, restored
 from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.bandit.uplift import Uplift, uplift
 from tensorbandits.base.checks import Cell
+from tensorbandits.base.frames import Backend
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import saving
 from tensorbandits.policies.approximate import as_modelling
@@ -255,10 +256,10 @@ class Core:
         found = uplift(compared, kind, over=over or usual, level=level, looks=looks)
         return uplift(compared, kind, level=level, looks=looks) if over is None and found.verdict == "none" else found
 
-    def history(self, mode: str | None = None) -> Any:
+    def history(self, mode: str | None = None, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, by side, and of each level if given a mode."""
         at = None if mode is None else self.space.position(mode)
-        return self.timeline().frame(at, () if at is None else self.space.levels[at])
+        return self.timeline().frame(at, () if at is None else self.space.levels[at], backend)
 
     # Saving and making again.
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import is_finite
-from tensorbandits.base.frames import Backend, to_frame
+from tensorbandits.base.frames import Backend, column, to_frame
 from tensorbandits.space.labels import Label, key, read, written
 
 BY = ("policy", "floor", "holdout", "caller", "fallback")
@@ -45,6 +46,13 @@ class Decision:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def _repr_html_(self) -> str:
+        known = "not known" if self.propensity is None else f"{self.propensity:.4g}"
+        rows = [[mode, str(label), "given"] for mode, label in self.context.items()]
+        rows += [[mode, str(label), "decided"] for mode, label in self.arm.items()]
+        words = [f"by {self.by}, with propensity {known}; tell its reward by its id"]
+        return html.block(f"Decision {self.id}", html.table(["mode", "label", "is"], rows, most=100), words=words)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain data that JSON can hold; dates and times become small objects."""
@@ -109,6 +117,16 @@ class DecisionList(list[Decision]):
     (1, 6)
     """
 
+    def _repr_html_(self) -> str:
+        modes = [*self[0].context, *self[0].arm] if self else []
+        rows = [
+            [one.id, *(str({**one.context, **one.arm}[mode]) for mode in modes), one.propensity, one.by]
+            for one in self[: html.SHOWN + 1]
+        ]
+        shown = html.table(["id", *modes, "propensity", "by"], rows[: html.SHOWN])
+        left = [f"the first {html.SHOWN} are"] if len(self) > html.SHOWN else []
+        return html.block(f"{len(self):,} decisions", shown, words=left)
+
     def to_frame(self, backend: Backend | None = None) -> Any:
         """Return one row per decision: its id, a column for each mode, its propensity, by what it was made, and when.
 
@@ -119,7 +137,7 @@ class DecisionList(list[Decision]):
         labels = [{**one.context, **one.arm} for one in self]
         rest = {name: [getattr(one, name) for one in self] for name in ("propensity", "by", "time")}
         taken = ("id", *rest)
-        columns = {f"mode {mode}" if mode in taken else mode: [one[mode] for one in labels] for mode in modes}
+        columns = {f"mode {mode}" if mode in taken else mode: column([one[mode] for one in labels]) for mode in modes}
         return to_frame({"id": [one.id for one in self]} | columns | rest, backend)
 
 

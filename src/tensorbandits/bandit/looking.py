@@ -19,6 +19,7 @@ from tensorbandits.bandit.running import Running
 from tensorbandits.bandit.timeline import Timeline
 from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.base.checks import check_probability
+from tensorbandits.base.frames import Backend, check_backend
 from tensorbandits.space.labels import Label
 
 if TYPE_CHECKING:
@@ -58,26 +59,31 @@ class Looking(Running):
         *,
         level: float = 0.9,
         arms: int = 10,
+        backend: Backend | None = None,
         **labels: Label,
     ) -> Beliefs:
         """Return what is believed: main effects, interactions, factors, levels that are alike, best arms; as frames.
 
         The best ``arms``, so many, are those of the context whose labels are given, or else of every context. ``level``
-        is the probability that a number lies between its two bounds. For policies that sample a low-rank tensor.
+        is the probability that a number lies between its two bounds. ``backend`` is the library of the frames:
+        ``"pandas"``, ``"polars"`` or ``"pyarrow"``. For policies that sample a low-rank tensor.
         """
         given = self.space.given(context, **labels) if context or labels else None
+        check_backend(backend)
         self._do(None)
-        return self._core.explain(given, level=level, arms=arms)
+        return self._core.explain(given, level=level, arms=arms).in_frames_of(backend)
 
-    def history(self, mode: str | None = None) -> Any:
+    def history(self, mode: str | None = None, *, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
 
         One row per block of equally many decisions, of which there are at most 100: older ones are merged as time goes
         on. A reward counts in the block of its decision. Decisions that were cancelled, or not shown, do not count, and
-        neither do rewards that were told without a decision.
+        neither do rewards that were told without a decision. ``backend`` is ``"pandas"``, ``"polars"`` or
+        ``"pyarrow"``; by default the first of these that is installed.
         """
+        check_backend(backend)
         self._do(None)
-        return self._core.history(mode)
+        return self._core.history(mode, backend)
 
     def changes(
         self,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tensorbandits.bandit.comparison import SIDES
 from tensorbandits.base.checks import Cell, check_array, check_count
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, column, to_frame
 from tensorbandits.space.labels import Label
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ class Timeline:
                 found[-(-first // self.length) : last] = policy, holdout, max(1.0 - policy - holdout, 0.0)
         return found
 
-    def frame(self, mode: int | None = None, labels: Sequence[Label] = ()) -> Any:
+    def frame(self, mode: int | None = None, labels: Sequence[Label] = (), backend: Backend | None = None) -> Any:
         """Return a data frame with one row per block and side, and per level of a mode if one is given.
 
         ``first`` is the number of the block's first decision, ``start`` its time; ``mean`` the mean reward, and
@@ -150,13 +150,13 @@ class Timeline:
             "first": block * self.length,
             "start": self._starts[block],
             "by": [SIDES[one] for one in side],
-            **({} if mode is None else {"level": [labels[one] for one in level]}),
+            **({} if mode is None else {"level": column([labels[one] for one in level])}),
             "decisions": rows[:, _DECISIONS],
             **({} if mode is None else {"share": rows[:, _DECISIONS] / np.where(whole > 0, whole, np.nan)}),
             "rewards": rows[:, _REWARDS],
             "total": rows[:, _TOTAL],
         }
-        return to_frame(columns | means(rows))
+        return to_frame(columns | means(rows), backend)
 
     # Saving and making again.
 

@@ -34,6 +34,7 @@ from tensorbandits.bandit.comparison import (
     Floats,
 )
 from tensorbandits.bandit.intervals import RATES, Bounds, Looks
+from tensorbandits.base import html
 
 Verdict = Literal["better", "worse", "open", "too few", "suspect", "none"]
 
@@ -101,6 +102,16 @@ class Uplift:
 
     def __repr__(self) -> str:
         return f"Uplift({self.words})"
+
+    def _repr_html_(self) -> str:
+        sides = {"the bandit": self.policy, "your own rule" if self.over == "caller" else "the holdout": self.other}
+        rows = [
+            [name, side.decisions, side.rewards, html.bounded((side.mean, side.low, side.high))]
+            for name, side in sides.items()
+            if side is not None
+        ]
+        shown = html.table(["side", "decisions", "rewards", "mean reward"], rows) if rows else ""
+        return html.block(f"Uplift: {self.verdict}", shown, words=[self.words])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; what is not known is ``None``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
@@ -24,6 +24,16 @@ def to_frame(columns: Mapping[str, Any], backend: Backend | None = None) -> Any:
     if wanted is None:
         wanted = next(name for name in get_args(Backend) if find_spec(name) is not None)
     return nw.from_dict(columns, backend=wanted).to_native()
+
+
+def column(values: Sequence[Any]) -> list[Any]:
+    """Return labels as one column of a frame; as text where they are of several kinds, which no column holds.
+
+    >>> column([1, 2.5]), column([1, "a"])
+    ([1, 2.5], ['1', 'a'])
+    """
+    kinds = {type(value) for value in values}
+    return list(values) if len(kinds) <= 1 or kinds == {int, float} else [str(value) for value in values]
 
 
 def check_backend(backend: Any) -> Backend | None:

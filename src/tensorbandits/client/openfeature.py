@@ -246,8 +246,9 @@ class BanditProvider(AbstractProvider):
             if shown is not None and shown.context == context and time.monotonic() < shown.until:
                 return shown.decision, True
             decision = bandit.ask(context)
+            kept = 0.0 if decision.by == "fallback" else self._hold  # the service may be back at any moment
             with self._lock:
-                self._shown[place] = _Shown(decision, context, time.monotonic() + self._hold)
+                self._shown[place] = _Shown(decision, context, time.monotonic() + kept)
                 self._shown.move_to_end(place)
                 while len(self._shown) > self._remember:
                     self._shown.popitem(last=False)

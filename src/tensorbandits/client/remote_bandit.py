@@ -14,8 +14,10 @@ from tensorbandits.bandit.intervals import Looks
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.bandit.warm_start import WarmStart
+from tensorbandits.base.frames import Backend, check_backend
 from tensorbandits.client import files, wire
 from tensorbandits.client.decisions import Decisions
+from tensorbandits.data.cleaning import Clean
 from tensorbandits.space.labels import Label, read
 
 _PAGE = 1_000  # changes that are asked for at once
@@ -75,17 +77,21 @@ class AsyncRemoteBandit(Decisions):
         *,
         level: float = 0.9,
         arms: int = 10,
+        backend: Backend | None = None,
         **labels: Label,
     ) -> Believed:
         """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
 
         The arguments are those of :meth:`tensorbandits.Bandit.explain`.
         """
+        check_backend(backend)
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
             body["context"] = wire.merged(context, labels)
         said = await self._exchange.call(wire.post(self._path("explain"), body))
-        frames = {name: files.from_records(said[name]) for name in ("effects", "interactions", "alike", "arms")}
+        frames = {
+            name: files.from_records(said[name], backend) for name in ("effects", "interactions", "alike", "arms")
+        }
         return Believed(**frames, words=said["words"], said=said)
 
     async def diagnose(self) -> Examined:
@@ -93,13 +99,14 @@ class AsyncRemoteBandit(Decisions):
         said = await self._exchange.call(wire.post(self._path("diagnose"), {}))
         return Examined(said["words"], said["structure"], tuple(said["moved"]), said)
 
-    async def history(self, mode: str | None = None) -> Any:
+    async def history(self, mode: str | None = None, *, backend: Backend | None = None) -> Any:
         """Return decisions and rewards over time as a data frame, the holdout's apart; of each level if given a mode.
 
         It is that of :meth:`tensorbandits.Bandit.history`.
         """
+        check_backend(backend)
         said = await self._exchange.call(wire.get(self._path("history"), mode=mode))
-        return files.from_records(said["history"])
+        return files.from_records(said["history"], backend)
 
     async def uplift(self, *, over: str | None = None, level: float = 0.95, intervals: Looks = "anytime") -> Uplift:
         """Return how much more the bandit's decisions earn than the holdout's, or than those of your own rule.
@@ -137,17 +144,23 @@ class AsyncRemoteBandit(Decisions):
                 return found
 
     async def export(
-        self, path: str | PathLike[str] | None = None, *, what: str = "decisions", after: int | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        what: str = "decisions",
+        after: int | None = None,
+        backend: Backend | None = None,
     ) -> Any:
         """Write decisions with their rewards, or all ``"events"``, to a Parquet file, and return its path.
 
-        Without a path they come as a data frame, which must fit into memory. ``after`` is the sequence number after
-        which to begin.
+        Without a path they come as a data frame of ``backend``, which must fit into memory. ``after`` is the sequence
+        number after which to begin.
         """
+        check_backend(backend)
         request = wire.get(self._path("export"), what=what, after=after)
         if path is None:
             answer = await self._exchange.answer(request)
-            return files.from_parquet(answer.body)
+            return files.from_parquet(answer.body, backend)
         await self._exchange.answer(request._replace(into=Path(path)))
         return Path(path)
 
@@ -209,6 +222,7 @@ class AsyncRemoteBandit(Decisions):
         fixed: Mapping[str, Label] | None = None,
         unknown: str = "error",
         missing: str = "error",
+        clean: Clean | None = None,
         weight: float = 1.0,
     ) -> WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
@@ -218,7 +232,7 @@ class AsyncRemoteBandit(Decisions):
         """
         request = wire.upload(
             self._path("import"),
-            files.to_parquet(frame),
+            files.to_parquet(frame, clean, columns),
             reward=reward,
             trials=trials,
             columns=None if columns is None else json.dumps(dict(columns)),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorbandits.base.checks import check_count
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.data.log import Log
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.curve import Curve, curve_sizes, learning_curve
@@ -94,11 +94,12 @@ class Profile:
         rewards = f"{self.rewards:,.0f} rewards, {self.rewards_per_cell[0.5]:,.0f} in the median cell"
         return f"Profile({sizes}; {rewards}; suggested {self.suggested})"
 
-    def to_frame(self) -> Any:
+    def to_frame(self, backend: Backend | None = None) -> Any:
         """Return how well each model predicts, a row per number of rewards and model, as a data frame.
 
         The columns are ``rewards``, ``model``, ``score`` (the mean log density of a held-out reward) and ``learned``,
-        the share of what can be learned. The frame is one of pandas, polars or pyarrow.
+        the share of what can be learned. ``backend`` is ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the
+        first of these that is installed.
         """
         rows = [(point, model) for point in self.curve.points for model in point.models]
         return to_frame(
@@ -107,7 +108,8 @@ class Profile:
                 "model": [model for _, model in rows],
                 "score": [point[model] for point, model in rows],
                 "learned": [self.curve.learned(point, model) for point, model in rows],
-            }
+            },
+            backend,
         )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import nearest
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.evaluate.estimators import effective_rows, interval
 from tensorbandits.evaluate.targets import LOGGED
 from tensorbandits.tensor.tucker import Floats
@@ -145,10 +146,13 @@ class Evaluation:
                     found.append(self.difference(policy, other, next(name for name in PREFERRED if name in shared)))
         return found
 
-    def to_frame(self) -> Any:
-        """Return the estimates as a data frame of pandas, polars or pyarrow, a row per policy and method."""
+    def to_frame(self, backend: Backend | None = None) -> Any:
+        """Return the estimates as a data frame, a row per policy and method.
+
+        ``backend`` is ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first of these that is installed.
+        """
         names = ["policy", "method", "value", "error", "low", "high", "effective_rows", "largest_weight", "mean_weight"]
-        return to_frame({name: [getattr(one, name) for one in self.estimates] for name in names})
+        return to_frame({name: [getattr(one, name) for one in self.estimates] for name in names}, backend)
 
     def write(self, folder: str | os.PathLike[str] = "out/evaluate", command: str = "") -> tuple[Path, Path]:
         """Write a report as ``report.html``, which holds all that it shows, and ``report.md`` into a folder.
@@ -164,6 +168,15 @@ class Evaluation:
         width = max(map(len, self.policies))
         lines += [_line(self.of(policy), width) for policy in self.policies]
         return "\n".join([*lines, *(f"warning: {words}" for words in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.policy, html.bounded((one.value, one.low, one.high)), one.method, one.effective_rows]
+            for one in map(self.of, self.policies)
+        ]
+        head = ["policy", f"{self.reward} per decision", "by", "effective rows"]
+        words = [f"{self.rows:,} rows, {self.level:.0%} intervals", *(f"Warning: {one}" for one in self.warnings)]
+        return html.block("Evaluation", html.table(head, rows, most=50, what="policies"), words=words)
 
     def _known(self, policy: str) -> str:
         if policy not in self.policies:

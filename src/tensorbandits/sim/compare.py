@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorbandits.advice import Recommendation
 from tensorbandits.base.checks import check_count
-from tensorbandits.base.frames import to_frame
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.backends import run_jobs
 from tensorbandits.sim.jobs import EnvironmentFactory, Job, PolicyFactory, Run
@@ -80,10 +80,10 @@ class Comparison:
             f"policies {_listed(self.policies)}; environments {_listed(self.environments)})"
         )
 
-    def to_frame(self) -> Any:
+    def to_frame(self, backend: Backend | None = None) -> Any:
         """Return a row per point that was kept of each run: environment, policy, replication, round and regret.
 
-        A data frame of pandas if that is installed, else of polars, else a pyarrow table.
+        ``backend`` is ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first of these that is installed.
 
         >>> Comparison((Run("small", "ucb", 0, np.array([5, 10]), np.array([2.0, 3.0]), 1e-5),)).to_frame().shape
         (2, 5)
@@ -96,7 +96,8 @@ class Comparison:
                 "replication": [run.replication for run, _ in points],
                 "round": [int(run.rounds[at]) for run, at in points],
                 "regret": [float(run.regret[at]) for run, at in points],
-            }
+            },
+            backend,
         )
 
     @cached_property

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base.checks import check_count
+from tensorbandits.base.frames import Backend, to_frame
 from tensorbandits.policies.base import Policy
 from tensorbandits.sim.environment import TensorEnvironment
 
@@ -40,18 +41,17 @@ class Trace:
             return "Trace(rounds=0)"
         return f"Trace(rounds={len(self)}, regret={self.regret[-1]:.6g}, microseconds={self.microseconds:.3g})"
 
-    def to_frame(self) -> Any:
+    def to_frame(self, backend: Backend | None = None) -> Any:
         """Return a row per round: the level of each mode, the reward and the cumulative regret.
 
-        A data frame of pandas if that is installed, else of polars, else a pyarrow table.
+        ``backend`` is ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first of these that is installed.
 
         >>> Trace(np.array([[0, 1]]), np.array([0.5]), np.array([0.25]), 1e-6).to_frame().shape
         (1, 5)
         """
-        from tensorbandits.base.frames import to_frame
-
         modes = {f"mode_{j}": self.cells[:, j] for j in range(self.cells.shape[1])}
-        return to_frame({"round": np.arange(1, len(self) + 1), **modes, "reward": self.rewards, "regret": self.regret})
+        numbers = {"reward": self.rewards, "regret": self.regret}
+        return to_frame({"round": np.arange(1, len(self) + 1), **modes, **numbers}, backend)
 
     @property
     def microseconds(self) -> float:

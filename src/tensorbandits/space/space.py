@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
@@ -32,8 +33,9 @@ class Space:
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
     same level, as columns of whole numbers come as floats from some files. Otherwise the kind counts: the number 1, the
-    text ``"1"`` and ``True`` are three labels. Labels come back as they were given. Any thread may change levels and
-    rules.
+    text ``"1"`` and ``True`` are three labels. Labels come back as they were given, but members of an ``Enum`` as what
+    they stand for: their value if that is text, or if they are text or numbers themselves, and else their name. Any
+    thread may change levels and rules.
 
     >>> modes = {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]}
     >>> space = Space(modes, context=["segment"])
@@ -398,6 +400,17 @@ class Space:
         count = len(self.forbidden)
         rules = f"; {count:,} forbidden" if count else ""
         return f"Space({', '.join(sizes)}{rules})"
+
+    def _repr_html_(self) -> str:
+        retired = self.retired
+        rows = [
+            [name, "given" if j in self._context else "decided", len(labels), html.listed(labels)]
+            + ([html.listed(retired.get(name, []))] if retired else [])
+            for j, (name, labels) in enumerate(zip(self._names, self.levels, strict=True))
+        ]
+        head = ["mode", "is", "levels", "which", *(["retired"] if retired else [])]
+        rules = [f"rules that say what may not be chosen: {len(self.rules):,}"] if self.rules else []
+        return html.block("Space", html.table(head, rows, what="modes"), words=rules)
 
     def state(self) -> dict[str, Any]:
         """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""

@@ -20,6 +20,7 @@ from tensorbandits.bandit.actors import MARK, Mark
 from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
 from tensorbandits.bandit.settings import labels_of, read_rule
 from tensorbandits.service.engine.actor import ACTOR
+from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.host import Host, changed
 from tensorbandits.store import Event, New, Store
@@ -62,6 +63,7 @@ class Order:
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
     actor: str = field(default_factory=ACTOR.get)  # who wants it
+    until: float = field(default_factory=UNTIL.get)  # after which it is not written any more
     since: float = field(default_factory=time.monotonic)  # when it came
     together: Sequence[Order] = ()  # those of one request, this one too, which are carried out all or none
     planned: list[e.BanditEvent] = field(default_factory=list)

@@ -19,6 +19,7 @@ from typing import Any, Self
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK
 from tensorbandits.bandit.state import State
+from tensorbandits.service.engine.deadline import check_deadline
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.orders import Order
@@ -242,6 +243,7 @@ class Writer:
             return
         order.raised, order.planned = None, []
         try:
+            check_deadline(order.until, time.monotonic())
             order.planned = list(order.plan(now))
             for event in order.planned if order.seen else ():
                 state.enter(event)

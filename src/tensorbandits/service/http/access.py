@@ -35,6 +35,7 @@ _RANK = f"{_ONE}/personalizer/v1.0"  # what client libraries of that service add
 
 ACCESS: dict[str, Access] = {
     "page": Access("GET", "/", _NOBODY_ASKED),
+    "docs": Access("GET", "/docs", _NOBODY_ASKED),
     "static": Access("GET", "/static/{file}", _NOBODY_ASKED),
     "healthz": Access("GET", "/healthz", _NOBODY_ASKED),
     "readyz": Access("GET", "/readyz", _NOBODY_ASKED),

@@ -24,7 +24,7 @@ from tensorbandits.bandit.book import (
     InactiveDecisionError,
     UnknownDecisionError,
 )
-from tensorbandits.service.engine.errors import KeyReusedError
+from tensorbandits.service.engine.errors import DeadlineError, KeyReusedError
 from tensorbandits.service.http.access import methods
 from tensorbandits.service.http.redact import redact
 from tensorbandits.service.http.validation import MOST, Wrong, wrong_with
@@ -63,12 +63,21 @@ CODES = {  # code: status, and what it means
         503,
         "The log of this bandit cannot be read; the others are served. The message says what is wrong and where.",
     ),
+    "deadline": (504, "The time that the request gave itself has passed; the message says what may have been done."),
     "internal": (500, "Something went wrong in the service; its log has the trace under the request's id."),
 }
 INTERNAL = "something went wrong here, and was written down under this request's id; tell it to who runs the service"
 
 _OF_STATUS = {400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method"}
-_OF_STATUS |= {409: "key_reused", 413: "too_large", 415: "invalid", 422: "invalid", 429: "too_many", 503: "unavailable"}
+_OF_STATUS |= {
+    409: "key_reused",
+    413: "too_large",
+    415: "invalid",
+    422: "invalid",
+    429: "too_many",
+    503: "unavailable",
+    504: "deadline",
+}
 _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     UnknownDecisionError: "unknown_decision",
     ExpiredDecisionError: "expired_decision",
@@ -78,6 +87,7 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     UnknownBanditError: "unknown_bandit",
     NameTakenError: "name_taken",
     KeyReusedError: "key_reused",
+    DeadlineError: "deadline",
     FoldedError: "invalid",
     ConflictError: "unavailable",
     QuarantinedError: "quarantined",
@@ -207,7 +217,15 @@ def responses(*codes: str) -> Responses:
 
 
 COMMON = responses(
-    "invalid", "unauthorized", "forbidden", "too_large", "too_many", "unavailable", "quarantined", "internal"
+    "invalid",
+    "unauthorized",
+    "forbidden",
+    "too_large",
+    "too_many",
+    "unavailable",
+    "quarantined",
+    "internal",
+    "deadline",
 )
 
 

@@ -6,10 +6,12 @@ often or not allowed before anything is read, and lets no exception out.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from random import getrandbits
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
@@ -17,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorbandits.service import logs
 from tensorbandits.service.engine.actor import ACTOR
+from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
 from tensorbandits.service.http.cors import Cors
@@ -24,7 +27,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.http.security import VISIT, Visit
-from tensorbandits.service.http.validation import short
+from tensorbandits.service.http.validation import Wrong, short
 from tensorbandits.service.settings import Settings, is_loopback
 from tensorbandits.service.tracing import Spans, read_trace
 
@@ -54,6 +57,7 @@ HEADERS = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 _SUBSCRIPTION = b"ocp-apim-subscription-key"  # in which client libraries of the rank and reward interface send a key
+_TIMEOUT, _LONGEST_TIMEOUT = b"x-request-timeout", 3_600.0
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -65,6 +69,7 @@ class Guard:
         self._least = min(_ONE_LIMIT, settings.body_limit)  # which every body may have
         self._buckets = Buckets(settings.rate, settings.burst)
         self._log, self._requests = logs.get("guard"), logs.Requests()
+        self._left: set[asyncio.Task[None]] = set()  # requests that were refused, and are not at their end
         self._cors, self._spans = Cors(settings.origins), Spans()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,8 +97,10 @@ class Guard:
             limit = self._limit(scope) if length < 0 or length > self._least else self._least
             if problem is None and length > limit:
                 problem = _too_large(limit)
+            seconds = _seconds(headers[_TIMEOUT]) if _TIMEOUT in headers else None
             if problem is None:
-                await self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
+                work = self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
+                await (work if seconds is None else self._within(seconds, work, reply))
             else:
                 self._metrics.refused(problem.code)
                 await reply.refuse(problem, close=length > _READ_ANYWAY or b"transfer-encoding" in headers)
@@ -137,6 +144,30 @@ class Guard:
             return Problem("too_many", f"more than {rate:g} requests a second; send fewer, or many in one", retry=wait)
         return visit.refusal if grant is None and api else None  # before any of its body is read
 
+    async def _within(self, seconds: float, work: Awaitable[None], reply: _Reply) -> None:
+        """Have a request answered in time, or refuse it; what is being written is finished: it cannot be taken back."""
+        before = UNTIL.set(monotonic() + seconds)
+        task = asyncio.ensure_future(work)  # which keeps the context of now
+        UNTIL.reset(before)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if done or reply.status:  # an answer that has begun is sent to its end
+            return await task
+        reply.over = True
+        self._left.add(task)
+        task.add_done_callback(self._leave)
+        raise Problem(
+            "deadline",
+            f"the {seconds:g} s of {_TIMEOUT.decode()} have passed; what was not written by then is not written any "
+            "more, but what was being written may be there: the same request with the same Idempotency-Key, or GET of "
+            "the decision by an id of yours, says so",
+        )
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        """Forget a request that was refused before it ended."""
+        self._left.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, ClientDisconnect):
+            self._log.error("error after a deadline", exc_info=error)
+
     def _limit(self, scope: Scope) -> int:
         """The largest body that this route takes."""
         if scope["method"] == "POST" and _IMPORT.fullmatch(scope["path"]) is not None:
@@ -168,16 +199,19 @@ class Guard:
 class _Reply:
     """The way of an answer back: adds the headers, remembers the status, and can take the place of the app's answer."""
 
-    __slots__ = ("_bare", "_dropping", "_private", "_send", "_visit", "instead", "more", "status")
+    __slots__ = ("_bare", "_dropping", "_private", "_send", "_visit", "instead", "more", "over", "status")
 
     def __init__(self, send: Send, visit: Visit, private: bool, bare: bool = False) -> None:
         self._send, self._visit, self._private, self._bare = send, visit, private, bare
         self.status, self._dropping = 0, False
         self.more: list[tuple[bytes, bytes]] = []  # headers of this answer
         self.instead: Problem | None = None
+        self.over = False  # whether something else was answered already
 
     async def send(self, message: Message) -> None:
         """Send a message of the app."""
+        if self.over:
+            return
         if message["type"] == "http.response.start":
             if self.instead is not None:
                 self._dropping = True
@@ -223,6 +257,19 @@ def _request_id(given: bytes | None) -> str:
     if given and _ID.fullmatch(given) and b"tb_" not in given:  # a key is no id
         return given.decode()
     return f"{getrandbits(64):016x}"  # it is no secret
+
+
+def _seconds(given: bytes) -> float:
+    """The seconds in which a request wants to be answered."""
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= _LONGEST_TIMEOUT:
+        name, words = _TIMEOUT.decode(), short(given[:60].decode("latin-1"))
+        told = f"the header {name} is {words}; give seconds, above 0 and at most {_LONGEST_TIMEOUT:g}"
+        raise Problem("invalid", told, wrong=[Wrong(("header", name), told)])
+    return seconds
 
 
 def _length(headers: dict[bytes, bytes]) -> int:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from tensorbandits.bandit.intervals import Looks
 from tensorbandits.service.http import examples, view_answers
-from tensorbandits.service.http.errors import ProblemDocument, WrongPlace
+from tensorbandits.service.http.errors import CODES, ProblemDocument, WrongPlace
 from tensorbandits.service.page.views import VIEWS
 
 _VIEW = "/v1/bandits/{name}/view/{what}"
@@ -19,6 +19,13 @@ _PARAMETERS: dict[str, dict[str, Any]] = {  # of views
     "count": {"type": "integer", "minimum": 1},
     **{name: {"type": "string"} for name in ("mode", "rows", "columns")},
     **{name: _LEVELS for name in ("fixed", "context")},
+}
+_TIMEOUT = {
+    "name": "X-Request-Timeout",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
+    "description": "Seconds in which the answer must begin; after them it is 504, and nothing more is written.",
 }
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")  # which no route answers
 
@@ -41,6 +48,16 @@ def finish(document: dict[str, Any]) -> dict[str, Any]:
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
             _say_default(field)
+    document["x-problems"] = [
+        {"code": code, "status": status, "meaning": meaning} for code, (status, meaning) in CODES.items()
+    ]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            if path.startswith("/v1/"):
+                operation.setdefault("parameters", []).append(_TIMEOUT)
+            for answer in operation["responses"].values():
+                if answer["description"] == "Successful Response":  # the framework's words
+                    answer["description"] = "Done."
     return examples.add(document)
 
 

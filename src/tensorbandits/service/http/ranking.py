@@ -19,7 +19,6 @@ from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, written
 
 OTHER = "other"  # the level of a context mode that stands for values which are missing or unknown
-_SHOWN = 50  # names of ignored features in an answer
 
 
 class Ranked(NamedTuple):
@@ -64,7 +63,7 @@ def rank_order(host: Host, body: RankBody, key: str | None) -> Ranked:
 
     mark = fingerprint("rank", body.meant()) if key is not None or request.id is not None else None
     said = {
-        "contextFeatures": ignored[:_SHOWN],
+        "contextFeatures": ignored,
         "actionFeatures": sum(len(action.features or ()) for action in body.actions),
     }
     return Ranked(orders.ask(host, request, key, mark, draw), chances, said)

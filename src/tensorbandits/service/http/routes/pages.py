@@ -39,6 +39,12 @@ def page(request: Request) -> Response:
     return _answer(request, "index.html", 0)
 
 
+@router.api_route("/docs", methods=["GET", "HEAD"])
+def docs(request: Request) -> Response:
+    """Return the page of the HTTP API."""
+    return _answer(request, "api.html", 0)
+
+
 @router.api_route("/static/{file}", methods=["GET", "HEAD"])
 def static(request: Request, file: str) -> Response:
     """Return a file of the page, or plotly's script."""
