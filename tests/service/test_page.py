@@ -169,7 +169,7 @@ def test_trouble_is_said_and_goes_away(served, visit):
     page.tab.unroute("**/view/**")
     page.tab.wait_for_selector("#trouble", state="hidden")
     page.open("nothing")
-    page.tab.wait_for_selector("#trouble:has-text('nothing')")
+    page.tab.wait_for_selector("h1:has-text('No such bandit')")  # which is no trouble, but a page of its own
 
 
 def test_the_history_says_who_changed_what_and_what_became_of_a_decision(served, visit):
