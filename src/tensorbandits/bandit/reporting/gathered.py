@@ -6,22 +6,21 @@ Decisions over time are kept in at most a hundred blocks, so a period begins wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from tensorbandits.bandit import beliefs, intervals
+from tensorbandits.bandit import beliefs
+from tensorbandits.bandit.changes import chosen, described
 from tensorbandits.bandit.checkup import Checkup
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.comparison import EVENTS, REWARDS, SIDES
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.intervals import RATES, Bounds
 from tensorbandits.bandit.snapshot import Snapshot
-from tensorbandits.bandit.timeline import Timeline, means
-from tensorbandits.bandit.uplift import Uplift
+from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.bandit.uplift import Uplift, mean_bounds
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import ModelSampling, as_modelling, as_sampling
 from tensorbandits.space import Space
@@ -99,7 +98,6 @@ class Gathered:
 
     ``since`` is when the first of its decisions was made, ``whole`` whether these are all. ``earned`` is by side what
     its decisions of the period earned, as far as that is settled; ``uplift`` is of all decisions that can be compared.
-    ``changes`` is ``None`` where nobody keeps them.
     """
 
     name: str
@@ -126,10 +124,10 @@ class Gathered:
     checkup: Checkup
     holdout: float
     rollout: float | None
-    changes: tuple[Change, ...] | None
+    changes: tuple[Change, ...]  # the newest first
 
 
-def gather(core: Core, *, name: str, begin: float, now: float, changes: Sequence[Change] | None = None) -> Gathered:
+def gather(core: Core, *, name: str, begin: float, now: float) -> Gathered:
     """Collect what there is to say of a bandit since a time; it may take seconds, and changes nothing."""
     checkup, uplift, compared = core.findings(), core.uplift(now, level=LEVEL), core.compared(now)
     kind, timeline = getattr(core.policy, "reward", None), core.timeline()
@@ -173,8 +171,16 @@ def gather(core: Core, *, name: str, begin: float, now: float, changes: Sequence
         checkup=checkup,
         holdout=shares.holdout,
         rollout=shares.rollout,
-        changes=None if changes is None else tuple(changes),
+        changes=_changes(core, begin),
     )
+
+
+def _changes(core: Core, begin: float) -> tuple[Change, ...]:
+    """Who changed what, the newest first."""
+    with core.lock:
+        rows = core.state.changelog.rows()
+    found = [described(row) for row in chosen(rows, since=begin)]
+    return tuple(Change(one["time"], one["actor"], str(one["words"])) for one in reversed(found))
 
 
 def _first(timeline: Timeline, begin: float) -> int:
@@ -185,19 +191,11 @@ def _first(timeline: Timeline, begin: float) -> int:
     return min(int(np.searchsorted(ends, begin, side="left")), len(ends) - 1)
 
 
-def _bounds(sums: Floats, kind: str | None, events: float) -> Bounds:
-    """Means with bounds that are valid at every look, of rows of decisions, rewards, their sum and that of squares."""
-    found, count = means(sums), sums[:, 1]
-    if kind in RATES:
-        return intervals.rate(found["mean"], count, LEVEL)
-    return intervals.amount(found["mean"], found["error"], count * events, LEVEL)
-
-
 def _earned(sums: Floats, kind: str | None, events: float) -> dict[str, tuple[int, float, float, float]]:
     found: dict[str, tuple[int, float, float, float]] = {}
     for side, name in enumerate(SIDES):
         if sums[side, 1] > 0:
-            numbers = (one.item() for one in _bounds(sums[side][None], kind, events))
+            numbers = (one.item() for one in mean_bounds(sums[side][None], kind, events, LEVEL))
             found[name] = (int(sums[side, 1]), *numbers)  # type: ignore[assignment]
     return found
 
@@ -215,7 +213,7 @@ def _lines(
         count = min(max(int(rewards.sum()) // _REWARDS, 1), _POINTS, len(rewards))
         edges = np.linspace(0, len(rewards), count + 1).round().astype(int)
         sums = np.add.reduceat(settled[:, side], edges[:-1], axis=0)
-        numbers = np.array(_bounds(sums, kind, events)).T
+        numbers = np.array(mean_bounds(sums, kind, events, LEVEL)).T
         lines[name] = tuple(
             Point(float(times[a]), float(times[b]), *numbers[at].tolist())
             for at, (a, b) in enumerate(pairwise(edges.tolist()))
