@@ -136,6 +136,7 @@ def test_every_example_works(tmp_path, document, operations):
         for name in ("healthz", "readyz", "metrics", "list_bandits", "get_bandit", "history", "list_events", "export"):
             send(name)
         send("me")
+        send("stream")
         send("overviews")
         send("list_keys")
         send("diagnose")

@@ -167,6 +167,7 @@ ANSWERS: dict[str, Any] = {
     "list_changes": {"changes": [_CHANGE], "total": 1, "next": None, "actors": ["Ann"], "since": 0, "lost": 0},
     "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
+    "stream": 'event: change\nid: 1\ndata: {"number": 1, "kind": "Created", "actor": "web"}\n\n',
     "fold": {"folded": 2, "base": 2},
     "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
