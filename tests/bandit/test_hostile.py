@@ -377,17 +377,29 @@ def test_threads_may_fork_at_once(times):
     assert run(FORK + f"TIMES = {times}\n" + AT_ONCE) == {"found": 3 * times * [200], "wrong": []}
 
 
-COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda bandit: pickle.loads(pickle.dumps(bandit))}
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda bandit: pickle.loads(pickle.dumps(bandit)),
+}
 
 
 @pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("policy", ["thompson", "ucb"])
+@pytest.mark.parametrize("policy", ["thompson", "thompson in a thread", "ucb"])
 def test_a_copy_knows_the_same_and_goes_on_by_itself(how, policy):
     own = space()
     own.forbid(offer="c", channel="sms")
-    settings = {"rank": 1, "reward": "gaussian"} if policy == "thompson" else {}
+    settings = {"rank": 1, "reward": "gaussian"} if policy != "ucb" else {}
+    settings["learning"] = "thread" if "thread" in policy else "ask"
     bandit = tb.Bandit(
-        own, policy, floors=[({"channel": "sms"}, 0.25)], window="10 min", default=0, adds=True, seed=0, **settings
+        own,
+        policy.split()[0],
+        floors=[({"channel": "sms"}, 0.25)],
+        window="10 min",
+        default=0,
+        adds=True,
+        seed=0,
+        **settings,
     )
     decisions = [bandit.ask(segment="new") for _ in range(6)]
     bandit.tell(decisions[0].id, 1.5)
@@ -407,6 +419,8 @@ def test_a_copy_knows_the_same_and_goes_on_by_itself(how, policy):
     twin.space.forbid(offer="a", channel="sms")
     assert (bandit.status(decisions[2].id), bandit.reward(decisions[0].id)) == ("open", 1.5)
     assert (len(bandit.space.levels[1]), len(bandit.space.rules)) == (3, 1)
+    for one in (bandit, twin):
+        one.best(segment="new")  # waits for a thread that learns
     assert bandit.policy.ledger.received == 1
     assert twin.policy.ledger.received == 2
     ours, theirs = ([one.ask(segment="new") for _ in range(60)] for one in (bandit, twin))
@@ -415,6 +429,17 @@ def test_a_copy_knows_the_same_and_goes_on_by_itself(how, policy):
     assert all((one.arm["offer"], one.arm["channel"]) != ("c", "sms") for one in ours + theirs)
     if policy == "thompson":
         assert [one.arm for one in ours] != [one.arm for one in theirs]
+    assert twin.learning == bandit.learning
+
+
+def test_a_bandit_with_code_that_no_pickle_finds_says_so():
+    frozen = tb.Bandit(space(), "ucb", clock=lambda: 5.0)
+    assert copy.copy(frozen).ask(segment="new").time == copy.deepcopy(frozen).ask(segment="new").time == 5.0
+    with pytest.raises(TypeError, match=r"cannot be pickled, as its clock is <function .*load it with clock=\.\.\."):
+        pickle.dumps(frozen)
+    policy = tb.ApproximateThompsonSampling((2, 3, 2), lambda ledger, rng: rng.standard_normal((2, 3, 2)), context=(0,))
+    with pytest.raises(TypeError, match=r"its oracle is <function .*load it with oracle=\.\.\."):
+        pickle.dumps(tb.Bandit(space(), policy))
 
 
 # Hand-made states.

@@ -133,8 +133,10 @@ def test_the_first_action_is_played_while_the_bandit_is_an_apprentice(service):
     mixed = {one["id"]: one["probability"] for one in rank(bandit)["ranking"]}
     assert sum(mixed.values()) == pytest.approx(1.0)
     assert mixed["a"] >= 0.5
+    bandit.patch(paused=True)
+    assert [one["probability"] for one in rank(bandit)["ranking"]] == [1.0, 0.0, 0.0]
     configured(bandit, learningMode="Online")
-    assert rank(bandit)["rewardActionId"] in ("a", "b", "video")
+    assert [one["probability"] for one in rank(bandit)["ranking"]] == pytest.approx([1 / 3] * 3)  # the baseline's
 
 
 def test_the_configuration_is_the_settings_of_the_bandit(service):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import time
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -97,7 +98,12 @@ class Copies(Running):
 
     def __reduce__(self) -> Any:
         code = saving.code_of(self.policy)
+        for name, part in {"clock": self._clock, **code}.items():
+            _refuse_unpicklable(name, part)
         return _unpickled, (type(self), self.state_dict(), self._clock, code)
+
+    def __copy__(self) -> Self:
+        return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> Self:
         code = saving.code_of(self.policy)
@@ -106,3 +112,14 @@ class Copies(Running):
 
 def _unpickled(kind: type[Copies], state: dict[str, Any], clock: Callable[[], float], code: dict[str, Any]) -> Copies:
     return kind.from_state_dict(state, clock=clock, **code)
+
+
+def _refuse_unpicklable(name: str, part: Any) -> None:
+    """Refuse to pickle a bandit with code that pickle cannot find again, such as a lambda."""
+    try:
+        pickle.dumps(part)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise TypeError(
+            f"this bandit cannot be pickled, as its {name} is {part!r} ({error}): give a function that stands at the "
+            f"top of a module, or save the bandit to a file and load it with {name}=..."
+        ) from None

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-Label = str | int | float | bool | date | datetime
+Label = str | int | float | bool | date | datetime | Enum
 Key = tuple[str, Any]
 
 
 def plain(label: Any) -> Any:
-    """Return a label of NumPy's, of pandas' or of an enumeration as the Python value that it stands for."""
+    """Return a label of NumPy's, of pandas' or of an enumeration as the Python value that it stands for.
+
+    A member of an enumeration stands for its value if that is text, or if the member is text or a number itself, and
+    else for its name: the numbers of ``auto()`` would say nothing in a file.
+
+    >>> Offer, Tier = Enum("Offer", {"SPRING": "spring sale"}), Enum("Tier", ["GOLD", "SILVER"])
+    >>> plain(Offer.SPRING), plain(Tier.GOLD)
+    ('spring sale', 'GOLD')
+    """
+    if isinstance(label, Enum) and not isinstance(label, (str, int, float)):
+        return label.value if isinstance(label.value, str) else label.name
     if isinstance(label, np.datetime64) and np.datetime_data(label)[0] != "D":
         return label.astype("datetime64[us]").item()  # as the item of nanoseconds is a number
     if isinstance(label, (np.generic, np.ndarray)) and np.ndim(label) == 0:
@@ -21,6 +32,8 @@ def plain(label: Any) -> Any:
         return datetime.fromisoformat(label.isoformat())
     if isinstance(label, str):
         return str.__str__(label)
+    if isinstance(label, float):
+        return float(label)
     return int(label) if isinstance(label, int) and not isinstance(label, bool) else label
 
 
@@ -38,7 +51,7 @@ def key(label: Any, mode: str) -> Key:
             return kind.__name__, value
     raise TypeError(
         f"mode {mode!r} has the label {label!r}, of type {type(label).__name__}; "
-        "labels are text, numbers (not NaN), truth values, dates and times: make it one of them"
+        "labels are text, numbers (not NaN), truth values, dates, times and members of an Enum: make it one of them"
     )
 
 
@@ -50,6 +63,7 @@ def written(label: Label) -> Any:
     """
     if type(label) is str:  # nearly all are
         return label
+    label = plain(label)
     if isinstance(label, datetime):
         return {"time": label.isoformat()}
     if isinstance(label, date):

@@ -33,8 +33,9 @@ class Space:
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
     same level, as columns of whole numbers come as floats from some files. Otherwise the kind counts: the number 1, the
-    text ``"1"`` and ``True`` are three labels. Labels come back as they were given. Any thread may change levels and
-    rules.
+    text ``"1"`` and ``True`` are three labels. Labels come back as they were given, but members of an ``Enum`` as what
+    they stand for: their value if that is text, or if they are text or numbers themselves, and else their name. Any
+    thread may change levels and rules.
 
     >>> modes = {"segment": ["new", "old"], "offer": ["a", "b", "video"], "channel": ["mail", "sms"]}
     >>> space = Space(modes, context=["segment"])
