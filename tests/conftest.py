@@ -12,6 +12,7 @@ from tests import tiers
 # numbers that differ by rounding only, one in a million is farther apart than any fixed tolerance.
 settings.register_profile("tensorbandits", deadline=None, derandomize=True)
 settings.load_profile("tensorbandits")
+os.environ.setdefault("TENSORBANDITS_DRAIN_SECONDS", "0")  # servers that tests stop need not wait for a load balancer
 
 
 def pytest_collection_modifyitems(items):

@@ -1,4 +1,4 @@
-"""Suite ``trust``: what is said of uplift, of an apprentice, and of drift, beside the truth of simulated worlds."""
+"""Suite ``trust``: what is said of uplift, and of an apprentice, beside the truth of simulated worlds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.library import trust_checkup
 from benchmarks.report import Findings, command
 from benchmarks.store import Options, Result, Settings, Store
 from tensorbandits.report.page import Part, Table, Text
@@ -55,8 +54,7 @@ def plan(options: Options) -> list[Settings]:
         found.append({"what": "covered", "rewards": rewards, "worlds": worlds})
         found += [{"what": "judged", "rewards": rewards, "overlap": one, "worlds": worlds} for one in OVERLAPS]
     found += [{"what": "apprentice", "rule": rule, "seed": seed} for rule in RULES for seed in range(1, rules + 1)]
-    found.append({"what": "demo", "asked": 300 if options.quick else ASKED_DEMO})
-    return [*found, *trust_checkup.plan(quick=options.quick)]
+    return [*found, {"what": "demo", "asked": 300 if options.quick else ASKED_DEMO}]
 
 
 def label(settings: Settings) -> str:
@@ -65,7 +63,7 @@ def label(settings: Settings) -> str:
 
 def measure(settings: Settings) -> Result:
     kinds = {"watched": watched, "covered": covered, "judged": judged, "apprentice": beside_a_rule, "demo": demo}
-    return (kinds | {"checkup": trust_checkup.measure})[settings["what"]](settings)
+    return kinds[settings["what"]](settings)
 
 
 # Rewards of simulated worlds.
@@ -360,9 +358,7 @@ def section(store: Store, options: Options) -> Findings:
         Table(rules, tables["beside"]),
     ]
     headers = {"watched": watch, "covered": hold, "judged": judge, "beside": rules}
-    found = {name: [dict(zip(headers[name], row)) for row in rows] for name, rows in tables.items()}
-    more, checked = trust_checkup.section(kept)
-    return [*parts, *more], found | checked
+    return parts, {name: [dict(zip(headers[name], row)) for row in rows] for name, rows in tables.items()}
 
 
 def _word(good: bool) -> str:

@@ -1,4 +1,4 @@
-"""The commands of whoever runs the service: backup, restore, replay, fold."""
+"""The commands of whoever runs the service: backup, restore, replay, fold, report."""
 
 import io
 
@@ -11,6 +11,7 @@ from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import Store
+from tests.service.served import Service
 
 SETTINGS = {"modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}, "rank": 1, "reward": "bernoulli"}
 
@@ -108,3 +109,29 @@ def test_a_misspelt_bandit_gets_a_hint(full):
     code, words = run("replay", "ofers", "--store", full)
     assert code == 2
     assert "did you mean 'offers'" in words
+
+
+def test_a_report_is_written_from_a_store_or_by_a_service(full, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, words = run("report", "offers", "--store", full)
+    assert (code, words.strip()) == (0, "wrote offers-report.html")
+    assert "30 decisions, 20 of them with a reward" in (tmp_path / "offers-report.html").read_text()
+    assert run("report", "offers", "--store", full, "--since", "2026-01-01", "--out", "week.md")[0] == 0
+    assert (tmp_path / "week.md").read_text().startswith("# offers: what it earned and learned\n")
+    with Service(full) as service:
+        assert run("report", "offers", "--url", service.url, "--out", "asked.md")[0] == 0
+        assert "30 decisions, 20 of them with a reward" in (tmp_path / "asked.md").read_text()
+        code, words = run("report", "nobody", "--url", service.url)
+        assert code == 2
+        assert "nobody" in words
+    for wrong, said in (
+        (["ofers", "--store", full], "did you mean 'offers'"),
+        (["offers", "--store", full, "--since", "soon"], "--since is 'soon'; give a duration"),
+        (["offers", "--store", full, "--out", "week.pdf"], "ends in .html or .md"),
+        (["offers", "--store", full, "--url", "http://127.0.0.1:1"], "give one"),
+        (["offers", "--store", full, "--key", "tb_x"], "no --url"),
+    ):
+        code, words = run("report", *wrong)
+        assert code == 2
+        assert said in " ".join(words.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asked.md", "offers-report.html", "week.md"]

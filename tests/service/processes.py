@@ -97,6 +97,14 @@ class Server:
         """Let it go on."""
         os.kill(self._process.pid, signal.SIGCONT)
 
+    def signal(self, number):
+        """Tell it something."""
+        os.kill(self._process.pid, number)
+
+    def wait(self, seconds):
+        """Wait until it has ended."""
+        self._process.wait(seconds)
+
     def stop(self):
         """End it in order."""
         self._end(signal.SIGTERM)

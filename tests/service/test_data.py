@@ -266,3 +266,22 @@ def test_files_larger_than_what_is_kept_in_memory(bandit):
     )
     assert len(file) > 9 * 2**20
     assert imported(bandit, file)["rewards"] == len(noise)
+
+
+def test_a_report_says_the_same_as_the_views(bandit):
+    for at in range(12):
+        bandit.post("/tell", {"context": {"segment": "new"}, "arm": {"offer": "a", "channel": "sms"}, "reward": at % 2})
+    page = bandit.send("GET", "/report")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.text.startswith("<!doctype html>")
+    text = bandit.send("GET", "/report", params={"format": "md", "since": "2026-01-01"}).text
+    drift = bandit.send("GET", "/view/drift").json()
+    effects = bandit.send("GET", "/view/effects").json()
+    assert drift["words"] in text
+    assert effects["matters"]["words"] == drift["matters"]["words"] == drift["structure"]
+    assert effects["matters"]["words"] in text
+    assert (drift["verdict"], drift["moved"], drift["actions"]) == ("too few", [], [])
+    for wrong in ({"since": "soon"}, {"since": "2999-01-01"}, {"format": "pdf"}, {"from": "7d"}):
+        answer = bandit.send("GET", "/report", params=wrong)
+        assert answer.status_code == 422, wrong
+        assert next(iter(wrong)) in answer.json()["detail"]

@@ -144,6 +144,8 @@ def test_the_image_holds_what_is_needed_and_runs_as_nobody():
     assert last["USER"] not in ("root", "0")
     words = [word for word, _ in found]
     assert words.index("USER") > max(at for at, word in enumerate(words) if word == "RUN")
+    warm = [rest for _, rest in found].index(next(rest for _, rest in found if rest.startswith("tensorbandits warm")))
+    assert words.index("ENV") < warm < words.index("VOLUME"), "what is compiled must be in the folder, and in the image"
     (command,) = json.loads(last["CMD"])
     assert command in [each.name or each.callback.__name__ for each in application().registered_commands]
     assert json.loads(last["ENTRYPOINT"]) == ["tensorbandits"]

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tensorbandits.service import logs
+from tensorbandits.service.http import complaints
 from tensorbandits.service.http.guard import HEADERS
 from tensorbandits.service.http.limits import Buckets, network_of
 from tensorbandits.service.metrics import Metrics
@@ -434,3 +435,22 @@ def test_callers_who_leave_are_no_errors(place, key):
             assert client.get("/healthz").status_code == 200
     assert all(line["status"] < 500 for line in place.log() if line["event"] == "request")
     assert not [line for line in place.log() if line["event"] == "internal error"]
+
+
+def test_an_answer_of_5xx_has_its_reason_in_one_line_and_many_alike_are_counted(place, key, monkeypatch):
+    monkeypatch.setattr(complaints, "SECONDS", 0.2)
+    answers = place.calls([("POST", "/v1/bandits/readonly/explain", key, {})] * 60)
+    assert {answer.status_code for answer in answers} == {503}
+    place.calls([("POST", "/v1/bandits/readonly/explain", key, {})])
+    time.sleep(0.5)  # its loop has ended, so that the next one sums up
+    place.call("POST", "/v1/bandits/readonly/explain", key)
+    lines = place.log()
+    alike = [line for line in lines if line["event"] == "request" and line["status"] == 503]
+    assert len(alike) <= 4 * complaints.FIRST
+    assert {(line["code"], line["bandit"], line["level"]) for line in alike} == {("unavailable", "readonly", "error")}
+    assert all("the store is read-only" in line["reason"] for line in alike)
+    assert {line["request"] for line in alike} <= {answer.headers["x-request-id"] for answer in answers} | {
+        line["request"] for line in alike[-2:]
+    }
+    summed = [line["count"] for line in lines if line["event"] == "more requests failed alike"]
+    assert sum(summed) + len(alike) == 62

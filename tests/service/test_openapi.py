@@ -10,7 +10,7 @@ from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
 NOT_FOR_PROGRAMS = ("page", "docs", "static", "openapi")
-BINARY = ("export",)
+BINARY = ("export", "report")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,17 @@ def test_every_example_works(tmp_path, document, operations):
                 if name == "restore_level":
                     send("retire_level", body)
                 send(name, body)
-        for name in ("healthz", "readyz", "metrics", "list_bandits", "get_bandit", "history", "list_events", "export"):
+        for name in (
+            "healthz",
+            "readyz",
+            "metrics",
+            "list_bandits",
+            "get_bandit",
+            "history",
+            "list_events",
+            "export",
+            "report",
+        ):
             send(name)
         send("me")
         send("stream")

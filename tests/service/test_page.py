@@ -64,10 +64,10 @@ def test_views_say_what_they_show(served, visit):
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", "Highest", "intervals are"],
-        "effects": ["What matters", "offer × channel", "segment (given)"],
+        "effects": ["hat matters", "Main effects", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
-        "drift": ["Too few to tell whether anything has moved", "Main effects"],
+        "drift": ["Too few to tell whether anything has moved", "How modes act"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
         "events": ["decided", "rewarded", "probability"],
         "health": ["Ready to decide", "store"],
@@ -77,6 +77,31 @@ def test_views_say_what_they_show(served, visit):
         for some in expected:
             page.says(some)
     assert "160" in page.text(".tiles")
+    assert page.wrong == []
+
+
+def test_what_is_suggested_is_done_where_it_is_suggested_and_undone(service, visit):
+    bandit = service.create("falling", reward="gaussian")
+    for at in range(16):
+        rows = [{"context": {"segment": "new"}, "arm": {"offer": "abc"[n % 3], "channel": "sms"}} for n in range(60)]
+        gone = at >= 8
+        rewards = [
+            {**row, "reward": (n % 7) / 7 - 3.0 * (gone and row["arm"]["offer"] == "b")} for n, row in enumerate(rows)
+        ]
+        bandit.post("/tell-many", {"rewards": rewards})
+    page = visit(service.url, "phone dark", accept_downloads=True)
+    page.open("falling/drift")
+    page.says("offer: b fell")
+    page.tab.get_by_role("button", name="Do it: stop choosing offer 'b'").press("Enter")
+    page.says("Done: stop choosing offer 'b'")
+    assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [False, True, False]
+    page.tab.wait_for_function("() => !document.querySelector('#panel').innerText.includes('retire_level')")
+    page.tab.get_by_role("button", name="Undo").press("Enter")
+    page.says("Taken back.")
+    assert not any(one["retired"] for one in bandit.detail()["levels"]["offer"])
+    with page.tab.expect_download() as saved:
+        page.tab.get_by_role("button", name="Report").click()
+    assert saved.value.suggested_filename == "falling-report.html"
     assert page.wrong == []
 
 

@@ -47,6 +47,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "list_events": "ra",
     "export": "ra",
     "stream": "ra",
+    "report": "ra",
     "import_log": "a",
     "fold": "a",
     "view": "ra",

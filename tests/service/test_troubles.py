@@ -110,8 +110,12 @@ def test_a_disk_that_is_full_or_read_only(service, connections, trouble):
         for answer in every_write(bandit, one):
             assert "cannot be written" in refused(answer), answer.request.url
     still_reads(bandit, one, before)
+    assert "cannot be written" in refused(service.http.get("/readyz"))
+    service.engine.health.look()  # which finds that it still cannot
+    assert "cannot be written" in refused(service.http.get("/readyz"))
     set_all(connections, "max_page_count = 1000000")
     set_all(connections, "query_only = OFF")
+    until(lambda: service.http.get("/readyz").status_code == 200)
     asked = works_again(service, bandit, one, before)
     last = bandit.detail()
     service.__exit__()
@@ -155,7 +159,7 @@ def test_a_database_that_goes_away_and_comes_back(postgres_url):
     server = servers.Postgres()
     try:
         server.start()
-        with Service(server.create("away")) as service:
+        with Service(server.create("away"), store_away=1) as service:
             bandit = service.create("offers", adds=True)
             ids = [bandit.ask()["id"] for _ in range(5)]
             server.kill()
@@ -165,6 +169,8 @@ def test_a_database_that_goes_away_and_comes_back(postgres_url):
             assert refused(bandit.send("GET", "/events"))
             assert bandit.detail()["decisions"] == 5
             assert service.http.get("/healthz").status_code == 200
+            away = until(lambda: (found := service.http.get("/readyz")).status_code == 503 and found)
+            assert "the store has not answered for" in refused(away)
 
             def stubborn(at):
                 body = {"id": ids[at % 5], "reward": 1, "add": True}

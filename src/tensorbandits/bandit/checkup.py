@@ -24,6 +24,7 @@ from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
 
 _LISTED = 5  # levels that a sentence lists
+_MILLION = 1e6
 
 
 class Moved(NamedTuple):
@@ -174,7 +175,8 @@ def _moved_words(found: Drift, moved: tuple[Moved, ...], what: str) -> str:
         for one in moved
     ]
     words = "; ".join(parts)
-    return f"{words[0].upper()}{words[1:]}. The evidence is {found.evidence:.2g}, and {NEWS:g} is news."
+    evidence = f"{found.evidence:.2g}" if found.evidence < _MILLION else "more than a million"
+    return f"{words[0].upper()}{words[1:]}. The evidence is {evidence}, and {NEWS:g} is news."
 
 
 def _still_words(found: Drift, kind: Kind, unjudged: Mapping[str, tuple[Label, ...]]) -> str:

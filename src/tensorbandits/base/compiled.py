@@ -15,12 +15,22 @@ import logging
 import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
 from numba.core import caching, event, serialize
+from numba.extending import register_jitable
+
+__all__ = ["BOOLS", "F1", "F2", "FLOAT", "I1", "I2", "INT", "entry", "fields", "kernel", "part", "type_of"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Types = tuple[Any, ...]  # of the arguments of a kernel
+
+# The types that kernels are called with: contiguous arrays of one and two dimensions, and numbers.
+F1, F2, I1, I2 = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.int64[:, ::1]
+BOOLS, FLOAT, INT = types.boolean[::1], types.float64, types.int64
 
 # A product and a sum may be rounded once instead of twice. Sums keep their order: letting the compiler change it gains
 # little here, and makes the numbers depend on whether a kernel was just compiled or loaded from disk.
@@ -38,11 +48,63 @@ def kernel(function: Kernel) -> Kernel:
     >>> double(21)
     42
     """
-    dispatcher: Any = numba.njit(fastmath=_FASTMATH, nogil=True)(function)
+    options: dict[str, Any] = {"fastmath": _FASTMATH, "nogil": True, "no_cfunc_wrapper": True}
+    dispatcher: Any = numba.njit(**options)(function)
     # Without a folder to keep it in, as on a read-only file system, it is compiled in every process.
     with contextlib.suppress(RuntimeError, OSError):
         dispatcher._cache = _Cache(function)  # as `cache=True` does, with a cache of ours
     return cast(Kernel, dispatcher)
+
+
+def entry(*signatures: Types) -> Callable[[Kernel], Kernel]:
+    """Declare a kernel that Python calls, and the types of arguments that it is called with.
+
+    ``compile_ahead`` compiles it for these. Others would be compiled at their first call, while somebody waits.
+
+    >>> @entry((F1, FLOAT))
+    ... def largest(values, least):
+    ...     return max(values.max(), least)
+    >>> largest.declared
+    [(Array(float64, 1, 'C', False, aligned=True), float64)]
+    """
+
+    def declare(function: Kernel) -> Kernel:
+        dispatcher: Any = kernel(function)
+        dispatcher.declared = list(signatures)
+        return cast(Kernel, dispatcher)
+
+    return declare
+
+
+def part(function: Kernel) -> Kernel:
+    """Declare a function that only kernels call: it is compiled into each of them, and runs as it is in Python.
+
+    That takes a third less time than a kernel of its own, which needs a way in from Python, and a file.
+    """
+    return register_jitable(fastmath=_FASTMATH, no_cfunc_wrapper=True)(function)
+
+
+def fields(record: type, each: Any) -> Any:
+    """Return the type of a named tuple whose fields all have one type."""
+    return types.BaseTuple.from_types((each,) * len(cast(Any, record)._fields), record)
+
+
+def type_of(value: Any) -> Any:
+    """Return the type that a value has as an argument."""
+    return numba.typeof(value)
+
+
+def is_kept(dispatcher: Any, signature: Types) -> bool:
+    """Say whether a kernel is compiled for these types, in a file."""
+    try:
+        return bool(dispatcher._cache.holds(signature, dispatcher.targetctx))
+    except Exception:  # no cache, or one that is damaged, which compiling mends
+        return False
+
+
+def compilations() -> list[str]:
+    """Return the names of what this process has compiled, rather than loaded, so far."""
+    return list(_notices.compiled)
 
 
 class _Cache(caching.FunctionCache):
@@ -51,7 +113,11 @@ class _Cache(caching.FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         name = f"{self._impl.filename_base}.sealed"  # not that of files that Numba wrote by itself
-        self._cache_file = _SealedFile(self._cache_path, name, self._impl.locator.get_source_stamp())
+        self._cache_file = _SealedFile(self._cache_path, name, _stamp(Path(function.__code__.co_filename)))
+
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Say whether there is a file for these types; it is not read."""
+        return self._index_key(sig, target_context.codegen()) in self._cache_file._load_index()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -67,6 +133,15 @@ class _Cache(caching.FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:
             _notices.complain(self._cache_path, error)
+
+
+def _stamp(source: Path) -> tuple[Any, ...]:
+    """Return what tells whether a kernel must be compiled anew: the times and sizes of it and of those beside it.
+
+    Parts of a kernel may be in another file.
+    """
+    files = {source, *source.parent.glob("_*_kernels.py")}
+    return tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(files))
 
 
 class _SealedFile(caching.IndexDataCacheFile):
@@ -99,9 +174,11 @@ class _Notices(event.Listener):
 
     def __init__(self) -> None:
         self.said: set[str] = set()
+        self.compiled: list[str] = []
 
     def on_start(self, event: Any) -> None:
         dispatcher = event.data["dispatcher"]
+        self.compiled.append(f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}")
         if dispatcher.py_func.__module__.startswith("tensorbandits"):
             kept = "once, and is then kept on disk" if dispatcher.stats.cache_path else f"each time: {_REMEDY}"
             self._say("compiling", f"compiling for this machine; this takes up to a minute in all, {kept}")

@@ -30,12 +30,12 @@ def main() -> None:
 def application() -> "typer.Typer":
     """Return the command-line application.
 
-    >>> [command.name for command in application().registered_commands]
-    ['demo', 'simulate', 'reproduce', 'study', 'evaluate', 'serve', 'backup', 'restore', 'replay', 'fold', 'repair']
+    >>> " ".join(command.name for command in application().registered_commands)
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair report'
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, keys, repair, reproduce, serve, simulate, study
+    from tensorbandits.cli import backup, demo, evaluate, keys, repair, report, reproduce, serve, simulate, study, warm
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -57,7 +57,16 @@ def application() -> "typer.Typer":
     app.command("reproduce")(reproduce.command)
     app.command("study")(study.command)
     app.command("evaluate")(evaluate.command)
-    for command in (serve.serve, backup.backup, backup.restore, backup.replay, backup.fold, repair.repair):
+    for command in (
+        serve.serve,
+        warm.warm,
+        backup.backup,
+        backup.restore,
+        backup.replay,
+        backup.fold,
+        repair.repair,
+        report.report,
+    ):
         app.command(command.__name__)(command)
     app.add_typer(keys.keys, name="keys")
     return app

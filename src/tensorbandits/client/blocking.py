@@ -76,6 +76,7 @@ class RemoteBandit:
     events = blocking(AsyncRemoteBandit.events)
     changes = blocking(AsyncRemoteBandit.changes)
     export = blocking(AsyncRemoteBandit.export)
+    report = blocking(AsyncRemoteBandit.report)
     add_level = blocking(AsyncRemoteBandit.add_level)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
     restore_level = blocking(AsyncRemoteBandit.restore_level)

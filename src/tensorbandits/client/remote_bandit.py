@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorbandits.bandit.intervals import Looks
+from tensorbandits.bandit.reporting import form_of
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.uplift import Uplift
 from tensorbandits.bandit.warm_start import WarmStart
@@ -161,6 +162,15 @@ class AsyncRemoteBandit(Decisions):
         if path is None:
             answer = await self._exchange.answer(request)
             return files.from_parquet(answer.body, backend)
+        await self._exchange.answer(request._replace(into=Path(path)))
+        return Path(path)
+
+    async def report(self, path: str | PathLike[str], *, since: str = "7d") -> Path:
+        """Write a report for people who were not there, as one HTML or Markdown file; return its path.
+
+        ``since`` is a duration before now, such as ``"7d"``, or a date, such as ``"2026-11-01"``.
+        """
+        request = wire.get(self._path("report"), since=since, format=form_of(path))
         await self._exchange.answer(request._replace(into=Path(path)))
         return Path(path)
 

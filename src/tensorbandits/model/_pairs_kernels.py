@@ -13,13 +13,13 @@ import math
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part
 from tensorbandits.model._sweep_kernels import draw
 from tensorbandits.tensor._pairs_kernels import CODE, COLUMNS, HEAD, WIDTH, pair_value
 from tensorbandits.tensor.packed import Floats, Ints
 
 
-@kernel
+@part
 def features(
     cell: Ints, plan: Ints, slots: Ints, pair: Ints, codes: Floats, mains: Ints, cores: int, at: Ints, x: Floats
 ) -> int:
@@ -50,7 +50,7 @@ def features(
     return count
 
 
-@kernel
+@part
 def most_features(plan: Ints) -> int:
     """Return how many entries of beta a cell's value is made of at most."""
     total = 1
@@ -61,7 +61,7 @@ def most_features(plan: Ints) -> int:
     return total
 
 
-@kernel
+@entry((I2, F1, I2, I1, I2, F1, I1, INT, F2))
 def add_precisions(
     cells: Ints, N: Floats, plan: Ints, slots: Ints, pair: Ints, codes: Floats, mains: Ints, cores: int, A: Floats
 ) -> None:
@@ -77,7 +77,7 @@ def add_precisions(
                     A[at[i], at[j]] += y * x[j]
 
 
-@kernel
+@entry((I2, F1, I2, I1, I2, F1, I1, INT, F1))
 def add_targets(
     cells: Ints, Y: Floats, plan: Ints, slots: Ints, pair: Ints, codes: Floats, mains: Ints, cores: int, b: Floats
 ) -> None:
@@ -90,7 +90,7 @@ def add_targets(
             b[at[i]] += Y[c] * x[i]
 
 
-@kernel
+@entry((INT, I2, F1, F1, FLOAT, I2, I1, I2, F1, F1, F1, FLOAT, FLOAT, F2))
 def redraw_rows(
     mode: int,
     cells: Ints,
@@ -155,7 +155,7 @@ def redraw_rows(
             codes[code + i * q + s] = b[i, 1 + s]
 
 
-@kernel
+@entry((F2, F1, FLOAT, F1, I2, F1, F1, F1))
 def stretch_blocks(
     A: Floats, b: Floats, tau: float, beta: Floats, blocks: Ints, scales: Floats, hypers: Floats, noise: Floats
 ) -> None:
@@ -185,7 +185,7 @@ def stretch_blocks(
             beta[i] *= factor
 
 
-@kernel
+@part
 def step_scale(
     scale: float, count: int, square: float, hyper: float, least: float, noise: Floats, waits: Floats
 ) -> float:
@@ -208,7 +208,7 @@ def step_scale(
     return here
 
 
-@kernel
+@entry((I1, F1, I1, F1, F1, F1, F2, F2))
 def step_scales(
     counts: Ints,
     squares: Floats,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part, type_of
 from tensorbandits.tensor.tucker import Floats, Ints
 
 # Positions in ``numbers``, the scalars of a model and of its prior. The offset counts from its prior mean, the centre.
@@ -32,6 +32,12 @@ FREE, LEARN_GAMMA, LEARN_NOISE = 1, 2, 4  # flags: what a sweep redraws besides 
 CONSTANT, ABSENT = -1, -2  # kinds of an entry of the core: the constant of an affine model; one that stays 0
 
 Static = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+# What ``sweeps`` is compiled for: the ranks that a ``Model`` tells the compiler, and any others.
+_STATICS: list[Static] = [((), (), ()), *(((0,) * 2 ** (d - 2), (0, 0), (0, 0)) for d in (2, 3, 4))]
+_SWEEPS = [
+    (I1, I2, F1, F1, I2, type_of(static), F1, F1, F1, F1, F1, F1, I1, F1, F2, F2, INT, F2) for static in _STATICS
+]
 
 _ROUNDING = 2.220446049250313e-16
 
@@ -76,7 +82,7 @@ class PriorArrays(NamedTuple):
     gammas: Floats  # (kinds): the core's precisions
 
 
-@kernel
+@entry((F2, INT))
 def measure(table: Floats, n: int) -> tuple[float, float, float]:
     """Return the mean over n cells of their mean reward, that of the square about it, and the sum of squares about it.
 
@@ -95,7 +101,7 @@ def measure(table: Floats, n: int) -> tuple[float, float, float]:
     return centre, square / n, squares
 
 
-@kernel
+@entry((F2, F1))
 def squared_errors(table: Floats, values: Floats) -> float:
     """Return the sum of squares of all rewards about the ``values`` (n,) of their cells; ``table`` is a ledger's."""
     total = 0.0
@@ -106,7 +112,7 @@ def squared_errors(table: Floats, values: Floats) -> float:
     return total
 
 
-@kernel
+@entry((F1, F1, FLOAT, F1, F1))
 def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: Floats) -> None:
     """Bring perturbation sums up to date: one for rewards that count for j has variance j.
 
@@ -117,7 +123,7 @@ def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: 
         total[c] = faded * total[c] + np.sqrt(max(counts[c] - old, 0.0)) * noise[c]
 
 
-@kernel
+@part
 def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: float) -> Tree:
     """Return the tree of the cells (n, d), sorted as ``order`` says, with ``centre`` taken off every target."""
     n, d = cells.shape
@@ -152,7 +158,7 @@ def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: fl
 # Solving.
 
 
-@kernel
+@part
 def factorise(A: Floats, columns: Floats) -> bool:
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; say whether that worked.
 
@@ -180,7 +186,7 @@ def factorise(A: Floats, columns: Floats) -> bool:
     return True
 
 
-@kernel
+@part
 def factorise_scaled(A: Floats, spare: Floats, columns: Floats) -> None:
     """Factorise a matrix whose prior is drowned by rounding, given a copy: raise its diagonal by rounding's size."""
     size = len(A)
@@ -194,7 +200,7 @@ def factorise_scaled(A: Floats, spare: Floats, columns: Floats) -> None:
             A[i, j] *= np.sqrt(spare[i, i])
 
 
-@kernel
+@entry((F2, F1, F1, F2))
 def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
     """Overwrite ``b`` by ``A^-1 b + L^-T noise``, with ``A = L L^T`` given by its lower triangle, which is lost.
 
@@ -219,7 +225,7 @@ def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
             b[k] -= A[i, k] * b[i]
 
 
-@kernel
+@part
 def draw_rows(
     E: Floats,
     h: Floats,
@@ -269,7 +275,7 @@ def draw_rows(
 # Groups: the modes before the last two.
 
 
-@kernel
+@part
 def leave_out(prefix: Ints, dims: Ints, rows: Floats, mode: int, y: Floats, column: Ints) -> None:
     """Set ``y`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
 
@@ -289,7 +295,7 @@ def leave_out(prefix: Ints, dims: Ints, rows: Floats, mode: int, y: Floats, colu
         start += p * r
 
 
-@kernel
+@part
 def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Floats) -> None:
     """Add the equations ``E``, ``h`` of a group's ``x`` to those of the row that ``y`` and ``column`` leave out."""
     for i in range(len(y)):
@@ -302,7 +308,7 @@ def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Float
 # them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
 
 
-@kernel
+@part
 def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
     """Sum what the last mode contributes to each fibre."""
     s = len(static[2]) or W.shape[1]
@@ -323,7 +329,7 @@ def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
                     sums.Nww[f, a, e] += N * W[k, a] * W[k, e]
 
 
-@kernel
+@part
 def add_fibre(
     sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int
 ) -> None:
@@ -341,7 +347,7 @@ def add_fibre(
             E[i, a, k] += x
 
 
-@kernel
+@part
 def add_long_fibre(
     sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int, T: Floats
 ) -> None:
@@ -363,7 +369,7 @@ def add_long_fibre(
             E[i, a, k] += x
 
 
-@kernel
+@part
 def redraw_prefixes(
     tree: Tree,
     sums: Sums,
@@ -408,7 +414,7 @@ def redraw_prefixes(
         first += q
 
 
-@kernel
+@part
 def set_up_second(tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
@@ -420,7 +426,7 @@ def set_up_second(tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, 
     return E, h
 
 
-@kernel
+@part
 def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode."""
     r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
@@ -442,7 +448,7 @@ def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, off
     return E, h
 
 
-@kernel
+@part
 def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, A: Floats, b: Floats) -> None:
     """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
     r, s = len(static[1]) or V.shape[1], len(static[2]) or sums.Nw.shape[1]
@@ -470,7 +476,7 @@ def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, A:
         join_group(X[g], H, line, g_, A, b)
 
 
-@kernel
+@part
 def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floats) -> None:
     """Add what a group says of offset and core: the outer product of its ``x`` with its sums over two modes."""
     m = len(g)
@@ -491,7 +497,7 @@ def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floa
 # Whole sweeps.
 
 
-@kernel
+@part
 def redraw_core(
     core: Floats, numbers: Floats, flags: int, prior: PriorArrays, noise: Floats, A: Floats, b: Floats
 ) -> None:
@@ -522,7 +528,7 @@ def redraw_core(
         core[i] = 0.0 if prior.kind[i] == ABSENT else x[i + 1 - fixed]
 
 
-@kernel
+@part
 def redraw_scales(
     core: Floats, numbers: Floats, flags: int, prior: PriorArrays, gammas: Floats, A: Floats, b: Floats
 ) -> None:
@@ -545,7 +551,7 @@ def redraw_scales(
         numbers[VARIANCE] = (numbers[NOISE_RATE] + max(errors, 0.0) / 2.0) / gammas[-1]
 
 
-@kernel
+@entry(*_SWEEPS)
 def sweeps(
     order: Ints,
     cells: Ints,
@@ -613,7 +619,7 @@ def sweeps(
             kept[at, -1] = numbers[CENTRE] + numbers[OFFSET]
 
 
-@kernel
+@part
 def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
     """Set ``M[g] = S x_1 x`` for the ``x`` of every group."""
     P, r, s = len(static[0]) or S.shape[0], len(static[1]) or S.shape[1], len(static[2]) or S.shape[2]
@@ -625,7 +631,7 @@ def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
                     M[g, a, c] += S[k, a, c] * X[g, k]
 
 
-@kernel
+@entry((F2, I2, I2))
 def values_of_lines(lines: Floats, dims: Ints, cells: Ints) -> Floats:
     """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, rows + core + 1), shape (n, m)."""
     n, d, size, rows = len(cells), dims.shape[1], 1, 0

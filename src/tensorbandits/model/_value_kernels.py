@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, FLOAT, I1, I2, entry
 from tensorbandits.tensor.tucker import Floats, Ints
 
 
-@kernel
+@entry((F1, F1, I2, I2, I1, FLOAT))
 def values(core: Floats, rows: Floats, dims: Ints, cells: Ints, order: Ints, offset: float) -> Floats:
     """Return the values at cells (n, d), shape (n,), of a model in the layout of the sweeps.
 

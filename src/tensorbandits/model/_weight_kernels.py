@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, INT, entry
 from tensorbandits.tensor.tucker import Floats, Ints
 
 
-@kernel
+@entry((F1, F1, F1, INT, INT))
 def due(before: Floats, h: Floats, tilt: Floats, turn: int, share: int) -> tuple[Ints, Floats, Floats]:
     """Return the cells whose shape is new, and ``share`` of them from ``turn`` on, all ascending; shapes and tilts."""
     n = len(h)

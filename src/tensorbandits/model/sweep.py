@@ -74,6 +74,7 @@ class Model(PackedModel):
         from tensorbandits.model._value_kernels import values
 
         order = np.arange(len(cells)) if order is None else order
+        cells = np.ascontiguousarray(cells)  # the kernel is compiled for these
         return np.asarray(values(self.core, self.rows, self.dims, cells, order, self.offset))
 
     def negated(self) -> Model:
@@ -88,7 +89,7 @@ class Model(PackedModel):
         """Return the values at cells (n, d) of models whose numbers are ``lines`` (m, numbers), shape (n, m)."""
         from tensorbandits.model._sweep_kernels import values_of_lines
 
-        return np.asarray(values_of_lines(lines, self.dims, cells))
+        return np.asarray(values_of_lines(lines, self.dims, np.ascontiguousarray(cells)))
 
     def with_numbers(self, line: Floats) -> Model:
         """Return a model of the same shape with other numbers: rows, core and offset in one line."""

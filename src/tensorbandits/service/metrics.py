@@ -43,7 +43,7 @@ class Metrics:
     """
 
     def __init__(self, version: str = "") -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
         self._registry = registry = CollectorRegistry()
 
@@ -70,10 +70,16 @@ class Metrics:
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
         self._failures = counter("store_errors_total", "What the store refused or failed at.", "kind")
+        self.compiled = counter("compilations_total", "Kernels compiled after the start: there should be none.").inc
+        self.ready = gauge("ready", "1 while a process says that requests may come, 0 otherwise.").set
+        self.quarantined = gauge("quarantined", "Bandits whose log cannot be read.").set
+        self.free = gauge("store_free_bytes", "Space that is left where the SQLite file is.").set
         self.serving = gauge("bandits", "Bandits that are served.").set
         self.keys_read = gauge("keys_age_seconds", "How long ago the API keys were read from the store.").set
         gauge("info", "The version that runs.", "version").labels(version).set(1)
+        ProcessCollector(registry=registry)  # process_*: memory, processor time, open files
         self._by_bandit: dict[tuple[Any, str], Any] = {}
+        self._last: dict[tuple[Any, str], int] = {}
         self._series: dict[tuple[str, str, int], Any] = {}  # as finding one by its labels takes longer than counting
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -116,7 +122,9 @@ class Metrics:
 
     def waiting(self, bandit: str, decisions: int) -> None:
         """Say how many decisions wait for their reward."""
-        self._open.labels(bandit).set(decisions)
+        if self._last.get((self._open, bandit)) != decisions:  # most bandits are as they were a second ago
+            self._last[self._open, bandit] = decisions
+            self._open.labels(bandit).set(decisions)
 
     def failed(self, error: BaseException | None = None) -> None:
         """Count an error of the store, by its kind."""
@@ -124,6 +132,7 @@ class Metrics:
 
     def forget(self, bandit: str) -> None:
         """Show a deleted bandit no more; where several processes count together its last numbers stay."""
+        self._last.pop((self._open, bandit), None)
         if _FOLDER in os.environ:
             self._lag.labels(bandit).set(0)
             self._open.labels(bandit).set(0)
@@ -135,7 +144,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all of them as Prometheus reads them, added up over the processes."""
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
         if _FOLDER not in os.environ:
@@ -144,6 +153,7 @@ class Metrics:
             mark_process_dead(process)  # type: ignore[no-untyped-call]  # or its gauges would be shown for ever
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        ProcessCollector(registry=together)  # of the process that answers: each knows itself only
         return generate_latest(together)
 
     @property

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tensorbandits.model.kernels import compile_ahead
+from tensorbandits.service import logs
 from tensorbandits.service.metrics import several_processes
 from tensorbandits.service.settings import CONFIG, Settings, check_exposed
 from tensorbandits.store import Store
@@ -81,6 +83,13 @@ def server_options(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _compile(settings: Settings) -> None:
+    """Compile what is not compiled yet, before anybody can connect: callers go elsewhere meanwhile."""
+    logs.configure(settings.log_level, settings.log_format)
+    log = logs.get("start")
+    compile_ahead(lambda words: log.info("not ready yet", waits_for=words))
+
+
 def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     """Serve until stopped. ``ready`` is called before it begins, when nothing can go wrong any more."""
     import uvicorn
@@ -92,6 +101,7 @@ def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     os.environ.pop(CONFIG, None)  # which these came from, too
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
+    _compile(settings)
     if ready is not None:
         ready()
     with several_processes(settings.workers):

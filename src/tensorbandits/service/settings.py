@@ -147,6 +147,14 @@ class Settings:
     snapshot_interval: float = _setting(60.0, "Seconds between snapshots; 0 for none.", _number(0))
     log_level: str = _setting("info", "debug, info (with a line per request), warning or error.", _one_of(*LEVELS))
     log_format: str = _setting("json", "json, or console for people.", _one_of(*FORMATS))
+    store_away: float = _setting(
+        10.0, "Seconds without an answer of the store after which the process says that it is not ready.", _number(1)
+    )
+    drain_seconds: float = _setting(
+        3.0,
+        "Seconds that a process which was told to stop goes on serving, while it says that it is not ready.",
+        _number(0, 3_600),
+    )
     demo: bool = _setting(False, "Start with a campaign whose simulated users click.", _truth)
     proxy: str = _setting(
         "", "Addresses of proxies whose X-Forwarded headers are believed, with commas; none by default.", _proxies

@@ -88,6 +88,10 @@ class Backend(ABC):
     def check(self) -> list[str]:
         """Return what the database says is wrong with its files."""
 
+    def free_bytes(self) -> int | None:
+        """Return the space that is left for files, if they are on this machine."""
+        return None
+
     @abstractmethod
     def explain(self, error: Exception, committing: bool = False) -> Exception:
         """Return what to raise for an error of the driver."""

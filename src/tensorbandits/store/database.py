@@ -260,6 +260,10 @@ class Store:
         """Return what the database finds wrong with its files; it reads all of an SQLite file, and takes long."""
         return self._backend.check()
 
+    def free_bytes(self) -> int | None:
+        """Return the space that is left where an SQLite file is; ``None`` for a database that runs elsewhere."""
+        return self._backend.free_bytes()
+
     def keyed(self, bandit: int, keys: Iterable[str]) -> dict[str, Event]:
         """Return the events that carry these idempotency keys; a key that nothing carries is left out."""
         wanted = list(keys)

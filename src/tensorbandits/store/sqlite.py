@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
@@ -196,6 +197,12 @@ class SQLite(Backend):
                     raise
                 said = [str(error)]
         return [] if said == ["ok"] else said
+
+    def free_bytes(self) -> int | None:
+        """Return the space that is left on the disk of the file."""
+        with suppress(OSError):
+            return shutil.disk_usage(self.path.parent).free
+        return None
 
     def wait(self, seconds: float) -> bool:
         """Look again and again whether another connection than the writer has committed."""

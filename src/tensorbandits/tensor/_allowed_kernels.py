@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import BOOLS, F1, I1, entry, fields, part
 from tensorbandits.tensor._best_kernels import _START, _begin, _contract, _ends, _fix, _hull, _order
 from tensorbandits.tensor.rules import RuleTable
 
@@ -73,7 +73,7 @@ class RuleState(NamedTuple):
     marks: Ints
 
 
-@kernel
+@entry((F1, F1, I1, I1, I1, I1, I1, I1, I1, BOOLS, fields(RuleTable, I1), I1))
 def best_allowed(
     core: Floats,
     rows: Floats,
@@ -127,7 +127,7 @@ def best_allowed(
     return m == 0 or _search(T, step, ranks, plan, candidates, book, m, out)
 
 
-@kernel
+@part
 def _find(table: RuleTable, j: int, level: int) -> int:
     """Return the literal of a level of mode j, or -1."""
     low, high = table.heads[j], table.heads[j + 1]
@@ -140,7 +140,7 @@ def _find(table: RuleTable, j: int, level: int) -> int:
     return low if low < table.heads[j + 1] and table.levels[low] == level else -1
 
 
-@kernel
+@part
 def _give(book: RuleState, literal: int) -> bool:
     """Note that a level is given; return whether no rule is broken."""
     if literal < 0:
@@ -157,7 +157,7 @@ def _give(book: RuleState, literal: int) -> bool:
     return whole
 
 
-@kernel
+@part
 def _take_back(book: RuleState, literal: int) -> None:
     """Undo what ``_give`` noted."""
     if literal < 0:
@@ -173,7 +173,7 @@ def _take_back(book: RuleState, literal: int) -> None:
         book.left[rule] += literal
 
 
-@kernel
+@part
 def _list(
     rows: Floats,
     ranks: Ints,
@@ -217,7 +217,7 @@ def _list(
     return True
 
 
-@kernel
+@part
 def _vertices(rows: Floats, start: int, r: int, levels: Ints) -> Ints:
     """Return which levels' rows may be vertices of the hull of them all; from rank 3 on all levels."""
     n = levels.size
@@ -235,7 +235,7 @@ def _vertices(rows: Floats, start: int, r: int, levels: Ints) -> Ints:
     return levels
 
 
-@kernel
+@part
 def _search(
     T: Floats, step: int, ranks: Ints, plan: Ints, candidates: Candidates, book: RuleState, m: int, out: Ints
 ) -> bool:
@@ -281,7 +281,7 @@ def _search(
     return found
 
 
-@kernel
+@part
 def _side(ranks: Ints, plan: Ints, candidates: Candidates, level: int) -> Side:
     """Return the mode of a level for the inner loops; below the first level, a mode of one level and number 1."""
     if level < 0:
@@ -297,7 +297,7 @@ def _side(ranks: Ints, plan: Ints, candidates: Candidates, level: int) -> Side:
     return Side(columns, literals, edges, np.empty(n), np.empty(n, np.int64), np.empty_like(columns))
 
 
-@kernel
+@part
 def _columns(ranks: Ints, plan: Ints, candidates: Candidates, j: int) -> tuple[Floats, Ints]:
     """Return the candidates of mode j as columns (r_j, n_j), and their literals."""
     r, n, start, slot = ranks[j], plan[_COUNT, j], plan[_ROWS, j], plan[_SLOT, j]
@@ -308,7 +308,7 @@ def _columns(ranks: Ints, plan: Ints, candidates: Candidates, j: int) -> tuple[F
     return result, candidates.literals[slot : slot + n].copy()
 
 
-@kernel
+@part
 def _around(ranks: Ints, plan: Ints, level: int, j: int, other: int, m: int) -> tuple[int, int]:
     """Return the products of the ranks before and after mode j, of the modes from a level on and one other."""
     left = right = 1
@@ -321,7 +321,7 @@ def _around(ranks: Ints, plan: Ints, level: int, j: int, other: int, m: int) -> 
     return left, right
 
 
-@kernel
+@part
 def _next(plan: Ints, j: int, candidates: Candidates, best: float) -> int:
     """Return the candidate of mode j that is worth most and more than ``best``, or -1."""
     slot, top, pick = plan[_SLOT, j], best, -1
@@ -331,7 +331,7 @@ def _next(plan: Ints, j: int, candidates: Candidates, best: float) -> int:
     return pick
 
 
-@kernel
+@part
 def _pairs(M: Floats, y: Side, z: Side, book: RuleState, best: float, plan: Ints, m: int) -> float:
     """Return the largest of ``best`` and the values of the last two modes' candidates; note these if above.
 
@@ -378,7 +378,7 @@ def _pairs(M: Floats, y: Side, z: Side, book: RuleState, best: float, plan: Ints
     return best
 
 
-@kernel
+@part
 def _choose(M: Floats, side: Side, other: Side, blocked: Ints, floor: float) -> int:
     """Pack the candidates of a side that are not blocked and may be worth more than ``floor``; return how many.
 
@@ -406,7 +406,7 @@ def _choose(M: Floats, side: Side, other: Side, blocked: Ints, floor: float) -> 
     return kept
 
 
-@kernel
+@part
 def _multiply(w: Floats, V: Floats, n: int, values: Floats) -> None:
     """Fill in the products of w with the first n columns of V."""
     if V.shape[0] == 1:
@@ -422,7 +422,7 @@ def _multiply(w: Floats, V: Floats, n: int, values: Floats) -> None:
             values[i] += first * V[a, i]
 
 
-@kernel
+@part
 def _raise(w: Floats, U: Floats, worth: Floats) -> None:
     """Raise what candidates are worth to their products with w, where these are larger."""
     r, n = U.shape
@@ -448,7 +448,7 @@ def _raise(w: Floats, U: Floats, worth: Floats) -> None:
             worth[i] = value if value > worth[i] else worth[i]
 
 
-@kernel
+@part
 def _bound(T: Floats, step: int, level: int, ranks: Ints, plan: Ints, candidates: Candidates, m: int) -> None:
     """Fill in what the candidates of a level's mode are worth at most: the best with the later modes' hulls."""
     j = plan[_MODE, level]

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, I1, I2, entry, kernel, part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ _COMBINATION, _CELL = 14.0, 0.15
 _HULL, _HULL_ROW, _HULL_SIZE = 300.0, 9.0, 9
 
 
-@kernel
+@entry((F1, F1, I1, I1, I1, I1))
 def best_index(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
     """Write the cell of the largest entry to ``out`` (d,)."""
     plan = np.empty((7, sizes.size), np.int64)
@@ -54,14 +54,14 @@ def best_index(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints
     _settle(T, size, core.size, rows, sizes, ranks, fixed, plan, out)
 
 
-@kernel
+@entry((F2, F2, I1, I1, I1, I1, I2))
 def best_indices(cores: Floats, rows: Floats, lines: Ints, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
     """Write the cells of the largest entries of the tensors in lines of ``cores`` and ``rows`` to ``out`` (n, d)."""
     for i in range(lines.size):
         best_index(cores[lines[i]], rows[lines[i]], sizes, ranks, fixed, out[i])
 
 
-@kernel
+@entry((F1, I1, I1, I1, I1, I1))
 def take(rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, index: Ints, heads: Ints) -> tuple[Floats, Ints]:
     """Return the rows and sizes when of each free mode only the levels ``index[heads[j] : heads[j + 1]]`` are kept.
 
@@ -81,7 +81,7 @@ def take(rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, index: Ints, heads
     return result[:at], counts
 
 
-@kernel
+@entry((I1, I1, I1, I1))
 def put_back(fixed: Ints, index: Ints, heads: Ints, out: Ints) -> None:
     """Turn a cell of the levels that ``take`` kept into one of all levels."""
     for j in range(fixed.size):
@@ -89,7 +89,7 @@ def put_back(fixed: Ints, index: Ints, heads: Ints, out: Ints) -> None:
             out[j] = index[heads[j] + out[j]]
 
 
-@kernel
+@entry((F1, F1, I1, I1, I1, I1))
 def settle(core: Floats, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, out: Ints) -> None:
     """Move a best cell, mode after mode, to the first of the levels that have the largest value, the others kept."""
     plan = np.empty((7, sizes.size), np.int64)
@@ -113,7 +113,7 @@ def _begin(sizes: Ints, ranks: Ints, fixed: Ints, plan: Ints) -> int:
     return m
 
 
-@kernel
+@part
 def _contract(T: Floats, source: int, target: int, left: int, r: int, right: int, rows: Floats, start: int) -> None:
     """Contract the middle axis of (left, r, right) numbers of T with the row at ``start``; it may be done in place."""
     for p in range(left):
@@ -124,7 +124,7 @@ def _contract(T: Floats, source: int, target: int, left: int, r: int, right: int
             T[target + p * right + q] = total
 
 
-@kernel
+@part
 def _fix(core: Floats, rows: Floats, ranks: Ints, fixed: Ints, plan: Ints, T: Floats) -> int:
     """Copy the core to the front of T, contract the fixed modes there, and return how many numbers are left."""
     size = right = core.size
@@ -155,7 +155,7 @@ def _candidates(rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, plan: Ints,
                 index[slot + i] = i
 
 
-@kernel
+@part
 def _hull_pays(plan: Ints, j: int) -> bool:
     """Return whether the search is shortened by more than the hull of mode j takes."""
     n = plan[_COUNT, j]
@@ -166,7 +166,7 @@ def _hull_pays(plan: Ints, j: int) -> bool:
     return bool(gain > _HULL + _HULL_ROW * n)
 
 
-@kernel
+@part
 def _nanoseconds(plan: Ints) -> float:
     """Return the time that the search takes with the present candidates."""
     cells, widest = 1.0, 1
@@ -176,7 +176,7 @@ def _nanoseconds(plan: Ints) -> float:
     return cells * _CELL + cells / widest * _COMBINATION
 
 
-@kernel
+@part
 def _ends(rows: Floats, start: int, n: int, index: Ints, slot: int) -> None:
     """List the first smallest and the first largest of n rows of rank 1."""
     low, high = rows[start], rows[start]
@@ -204,7 +204,7 @@ def _hull(rows: Floats, start: int, n: int, index: Ints, slot: int) -> int:
     return _chain(P, order, _distinct(P, order, k), index, slot)
 
 
-@kernel
+@part
 def _outside(P: Floats, order: Ints) -> int:
     """Keep the points that are not certainly within the octagon of those extreme in eight directions; return how many.
 
@@ -236,7 +236,7 @@ def _outside(P: Floats, order: Ints) -> int:
     return kept
 
 
-@kernel
+@part
 def _extreme(P: Floats, a: float, b: float, n: int) -> tuple[int, int]:
     """Return the first of n points that is farthest in direction (a, b), and the first in the opposite direction."""
     most = least = 0
@@ -250,7 +250,7 @@ def _extreme(P: Floats, a: float, b: float, n: int) -> tuple[int, int]:
     return most, least
 
 
-@kernel
+@part
 def _side(P: Floats, s: int, t: int, X: float, Y: float) -> tuple[float, float, float]:
     """Return a, b, c such that a x + b y > c only if (x, y) is left of the way from s to t; X, Y bound coordinates."""
     if s == t:
@@ -259,7 +259,7 @@ def _side(P: Floats, s: int, t: int, X: float, Y: float) -> tuple[float, float, 
     return a, b, a * P[0, s] + b * P[1, s] + 16 * _EPSILON * (abs(a) * X + abs(b) * Y)
 
 
-@kernel
+@part
 def _unit(P: Floats, axis: int, n: int) -> float:
     """Return the power of two that brings the largest of n coordinates to 1/2 .. 1."""
     largest = 0.0
@@ -268,7 +268,7 @@ def _unit(P: Floats, axis: int, n: int) -> float:
     return math.ldexp(1.0, -math.frexp(largest)[1]) if 1e-290 < largest < 1e290 else 1.0
 
 
-@kernel
+@part
 def _sort(P: Floats, order: Ints, n: int) -> None:
     """Sort n points by first coordinate, then second, then index: by insertion if few, else with Shell's gaps."""
     gap = n
@@ -286,7 +286,7 @@ def _sort(P: Floats, order: Ints, n: int) -> None:
             P[0, k], P[1, k], order[k] = x, y, c
 
 
-@kernel
+@part
 def _distinct(P: Floats, order: Ints, n: int) -> int:
     """Keep the first of each run of equal points of n sorted ones; return how many."""
     kept = 1
@@ -297,7 +297,7 @@ def _distinct(P: Floats, order: Ints, n: int) -> int:
     return kept
 
 
-@kernel
+@part
 def _chain(P: Floats, order: Ints, k: int, index: Ints, slot: int) -> int:
     """List the hull of k sorted, distinct points, lower chain and then upper; return how many are listed."""
     n = order.size
@@ -317,7 +317,7 @@ def _chain(P: Floats, order: Ints, k: int, index: Ints, slot: int) -> int:
     return min(top, n)
 
 
-@kernel
+@part
 def _needless(P: Floats, a: int, b: int, c: int) -> bool:
     """Return whether no direction has its largest value at b alone, of the points a, b, c of a chain.
 
@@ -333,7 +333,7 @@ def _needless(P: Floats, a: int, b: int, c: int) -> bool:
     return bool(one <= two and size <= 4 * (abs(x) + abs(y)) * (abs(ux + vx) + abs(uy + vy)))
 
 
-@kernel
+@part
 def _search(
     T: Floats, step: int, rows: Floats, ranks: Ints, fixed: Ints, plan: Ints, index: Ints, m: int, out: Ints
 ) -> None:
@@ -368,7 +368,7 @@ def _search(
         plan[_AT, level] = -1
 
 
-@kernel
+@part
 def _order(fixed: Ints, counts: Ints, modes: Ints) -> None:
     """List the free modes in ``modes``, the one with fewest candidates first, otherwise in order."""
     k = 0
@@ -382,7 +382,7 @@ def _order(fixed: Ints, counts: Ints, modes: Ints) -> None:
             k += 1
 
 
-@kernel
+@part
 def _arrange(ranks: Ints, fixed: Ints, plan: Ints, m: int) -> None:
     """Fill the plan's rows by level: the mode with most candidates innermost, otherwise in order."""
     _order(fixed, plan[_COUNT], plan[_MODE])
@@ -393,7 +393,7 @@ def _arrange(ranks: Ints, fixed: Ints, plan: Ints, m: int) -> None:
             plan[_LEFT if j < plan[_MODE, level] else _RIGHT, level] *= ranks[j]
 
 
-@kernel
+@part
 def _columns(rows: Floats, r: int, plan: Ints, index: Ints, j: int, height: int) -> Floats:
     """Return the candidates of mode j as columns (height, n_j), with zeros below the first r rows."""
     n, start, slot = plan[_COUNT, j], plan[_START, j], plan[_SLOT, j]
@@ -404,7 +404,7 @@ def _columns(rows: Floats, r: int, plan: Ints, index: Ints, j: int, height: int)
     return result
 
 
-@kernel
+@part
 def _outer(T: Floats, at: int, in_order: bool, U: Floats, r: int, W: Floats) -> None:
     """Fill the first r rows of W with the matrix at ``at``, of the innermost modes, times the columns of U."""
     high, n = U.shape
@@ -418,7 +418,7 @@ def _outer(T: Floats, at: int, in_order: bool, U: Floats, r: int, W: Floats) -> 
                 W[b, i] += weight * U[a, i]
 
 
-@kernel
+@part
 def _pairs(W: Floats, V: Floats, part: Floats, best: float, plan: Ints, m: int) -> float:
     """Return the largest of best and all products of columns of W and V, and note the first such pair if above best."""
     i = -1
@@ -434,7 +434,7 @@ def _pairs(W: Floats, V: Floats, part: Floats, best: float, plan: Ints, m: int) 
                 best, plan[_AT, m - 2], plan[_AT, m - 1] = value, i, k
 
 
-@kernel
+@part
 def _next_above(W: Floats, first: int, V: Floats, part: Floats, best: float) -> int:
     """Return the first column of W from ``first`` on whose product with some column of V is above best.
 
@@ -467,7 +467,7 @@ def _next_above(W: Floats, first: int, V: Floats, part: Floats, best: float) -> 
     return int(W.shape[1])
 
 
-@kernel
+@part
 def _settle(
     T: Floats, size: int, room: int, rows: Floats, sizes: Ints, ranks: Ints, fixed: Ints, plan: Ints, out: Ints
 ) -> None:
@@ -489,7 +489,7 @@ def _settle(
         out[j] = _first_largest(rows, plan[_START, j], sizes[j], ranks[j], T, room)
 
 
-@kernel
+@part
 def _first_largest(rows: Floats, start: int, n: int, r: int, T: Floats, at: int) -> int:
     """Return which of n rows has the largest product with the r numbers of T from ``at``; the first if many have."""
     best, first = -np.inf, 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, I2, INT, entry
 from tensorbandits.tensor.tucker import Floats, Ints
 
 
-@kernel
+@entry((I2, F1, I2, F1, INT))
 def project_others(cells: Ints, values: Floats, dims: Ints, rows: Floats, mode: int) -> Floats:
     """Return the unfolding along ``mode`` of a sparse tensor projected on all other factors, (p_mode, other ranks).
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorbandits.base.compiled import kernel
+from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part
 from tensorbandits.tensor.packed import Floats, Ints
 
 HEAD, CODE, COLUMNS, WIDTH = range(4)  # rows of ``plan`` (4, d)
 
 
-@kernel
+@part
 def pair_value(
     cores: Floats, at: int, columns: int, codes: Floats, j: int, a: int, v: int, k: int, b: int, w: int
 ) -> float:
@@ -42,7 +42,7 @@ def pair_value(
     return total
 
 
-@kernel
+@part
 def value_at(cell: Ints, plan: Ints, slots: Ints, pair: Ints, effects: Floats, codes: Floats, cores: Floats) -> float:
     """Return the value at a cell, without the offset."""
     total = 0.0
@@ -61,7 +61,7 @@ def value_at(cell: Ints, plan: Ints, slots: Ints, pair: Ints, effects: Floats, c
     return total
 
 
-@kernel
+@entry((I2, I2, I1, I2, F1, F1, F1, FLOAT))
 def values(
     cells: Ints, plan: Ints, slots: Ints, pair: Ints, effects: Floats, codes: Floats, cores: Floats, offset: float
 ) -> Floats:
@@ -72,7 +72,7 @@ def values(
     return result
 
 
-@kernel
+@entry((F2, I2, I2, I1, I2, INT, INT))
 def values_of_lines(
     lines: Floats, cells: Ints, plan: Ints, slots: Ints, pair: Ints, levels: int, entries: int
 ) -> Floats:
@@ -90,7 +90,7 @@ def values_of_lines(
     return result
 
 
-@kernel
+@entry((I1, I1, I1, I1, I2, I1, I2, F1, F1, F1, I2))
 def tabulate(
     fixed: Ints,
     modes: Ints,
@@ -143,7 +143,7 @@ def tabulate(
     return unary, tables
 
 
-@kernel
+@entry((I1, F1, F1, I2, INT))
 def pass_messages(n: Ints, unary: Floats, tables: Floats, at: Ints, rounds: int) -> None:
     """Move value from tables to what candidates are worth, which changes no cell's value and lowers upper bounds.
 
@@ -170,7 +170,7 @@ def pass_messages(n: Ints, unary: Floats, tables: Floats, at: Ints, rounds: int)
                             tables[at[s, t] + i * n[t] + e if s < t else at[t, s] + e * n[s] + i] += share * x
 
 
-@kernel
+@part
 def collect(n: Ints, unary: Floats, tables: Floats, at: Ints, heads: Ints, s: int, t: int) -> None:
     """Let mode s take, for each of its candidates, the largest entry of its table with mode t."""
     for i in range(n[s]):
@@ -182,7 +182,7 @@ def collect(n: Ints, unary: Floats, tables: Floats, at: Ints, heads: Ints, s: in
             tables[at[s, t] + i * n[t] + e if s < t else at[t, s] + e * n[s] + i] -= top
 
 
-@kernel
+@entry((I1, F1, F1, I2, I1, I1, I2, INT, I1))
 def search(
     n: Ints, unary: Floats, tables: Floats, at: Ints, first: Ints, ends: Ints, literals: Ints, most: int, found: Ints
 ) -> tuple[float, float]:
@@ -247,7 +247,7 @@ def search(
     return best, max(best, open_bound)
 
 
-@kernel
+@part
 def bound_rest(n: Ints, heads: Ints, worth: Floats, rest: Floats, s: int) -> None:
     """Set what the modes from each on have at most, given the first s choices."""
     rest[s, len(n)] = 0.0
@@ -258,7 +258,7 @@ def bound_rest(n: Ints, heads: Ints, worth: Floats, rest: Floats, s: int) -> Non
         rest[s, t] = rest[s, t + 1] + top
 
 
-@kernel
+@part
 def forbidden(first: Ints, ends: Ints, literals: Ints, chosen: Ints, s: int) -> bool:
     """Say whether a rule whose last mode is ``s`` forbids the choices so far."""
     for r in range(first[s], first[s + 1]):

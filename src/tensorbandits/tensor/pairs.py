@@ -186,14 +186,14 @@ class Pairs(PackedModel):
         """Return the values at valid cells (n, d), shape (n,)."""
         from tensorbandits.tensor._pairs_kernels import values
 
-        return np.asarray(values(cells, *self._arrays, self.offset))
+        return np.asarray(values(np.ascontiguousarray(cells), *self._arrays, self.offset))
 
     def at_of_lines(self, lines: Floats, cells: Ints) -> Floats:
         """Return the values at cells (n, d) of tensors whose numbers are ``lines`` (m, size), shape (n, m)."""
         from tensorbandits.tensor._pairs_kernels import values_of_lines
 
         layout = self.layout
-        counts = layout.levels, layout.coded
+        counts, cells = (layout.levels, layout.coded), np.ascontiguousarray(cells)
         return np.asarray(values_of_lines(lines, cells, layout.plan, layout.slots, layout.pair, *counts))
 
     @property

@@ -6,7 +6,6 @@ Decisions over time are kept in at most a hundred blocks, so a period begins wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorbandits.bandit import beliefs, intervals
+from tensorbandits.bandit.changes import chosen, described
 from tensorbandits.bandit.checkup import Checkup
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.comparison import EVENTS, REWARDS, SIDES
@@ -99,7 +99,6 @@ class Gathered:
 
     ``since`` is when the first of its decisions was made, ``whole`` whether these are all. ``earned`` is by side what
     its decisions of the period earned, as far as that is settled; ``uplift`` is of all decisions that can be compared.
-    ``changes`` is ``None`` where nobody keeps them.
     """
 
     name: str
@@ -126,10 +125,10 @@ class Gathered:
     checkup: Checkup
     holdout: float
     rollout: float | None
-    changes: tuple[Change, ...] | None
+    changes: tuple[Change, ...]  # the newest first
 
 
-def gather(core: Core, *, name: str, begin: float, now: float, changes: Sequence[Change] | None = None) -> Gathered:
+def gather(core: Core, *, name: str, begin: float, now: float) -> Gathered:
     """Collect what there is to say of a bandit since a time; it may take seconds, and changes nothing."""
     checkup, uplift, compared = core.findings(), core.uplift(now, level=LEVEL), core.compared(now)
     kind, timeline = getattr(core.policy, "reward", None), core.timeline()
@@ -173,8 +172,16 @@ def gather(core: Core, *, name: str, begin: float, now: float, changes: Sequence
         checkup=checkup,
         holdout=shares.holdout,
         rollout=shares.rollout,
-        changes=None if changes is None else tuple(changes),
+        changes=_changes(core, begin),
     )
+
+
+def _changes(core: Core, begin: float) -> tuple[Change, ...]:
+    """Who changed what, the newest first."""
+    with core.lock:
+        rows = core.state.changelog.rows()
+    found = [described(row) for row in chosen(rows, since=begin)]
+    return tuple(Change(one["time"], one["actor"], str(one["words"])) for one in reversed(found))
 
 
 def _first(timeline: Timeline, begin: float) -> int:

@@ -53,8 +53,7 @@ def _sections(found: Gathered) -> Iterator[Section]:
     yield Section("What was learned", list(_learned(found)))
     yield Section("What moved", list(_moved(found)))
     yield Section("Traffic", list(_traffic(found)))
-    if found.changes is not None:
-        yield Section("What was changed", list(_changes(found)))
+    yield Section("What was changed", list(_changes(found)))
     yield Section("What to do next", [Text("\n".join(f"- {one}" for one in _next(found)))])
 
 
@@ -225,14 +224,16 @@ def _traffic(found: Gathered) -> Iterator[Part]:
 
 
 def _changes(found: Gathered) -> Iterator[Part]:
-    changes = found.changes or ()
+    changes = found.changes
     if not changes:
         yield Text("Nothing was changed in this period.")
         return
+    known = any(one.by for one in changes)  # in process nobody is named
     rows = [
-        [shown(one.time), escape(one.by or "not known"), escape(one.words, longest=200)] for one in changes[:_CHANGES]
+        [shown(one.time), *([escape(one.by or "not known")] if known else []), escape(one.words, longest=200)]
+        for one in changes[:_CHANGES]
     ]
-    yield Table(["when (UTC)", "who", "what"], rows)
+    yield Table(["when (UTC)", *(["who"] if known else []), "what"], rows)
     if len(changes) > _CHANGES:
         yield Text(f"{len(changes) - _CHANGES:,} earlier ones are left out.")
 

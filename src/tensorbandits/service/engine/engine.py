@@ -20,10 +20,13 @@ from threadpoolctl import threadpool_limits
 
 from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.commands import Ask, chosen
+from tensorbandits.base.compiled import compilations
+from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.errors import KeyReusedError
+from tensorbandits.service.engine.health import Health
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import StoreClock, new_core
 from tensorbandits.service.engine.orders import Order
@@ -45,9 +48,10 @@ from tensorbandits.store.errors import QuarantinedError
 
 _POLL = 0.5  # seconds after which the store is looked at, if it said nothing
 TICK = 1.0  # seconds between two looks for decisions that have timed out
-_ADJUST = 10.0  # seconds between two looks at the store's clock
 _REST = 0.005  # seconds that the learner rests at least
-_IDLE = 0.02  # seconds after which the learner looks again
+_IDLE = 0.02  # seconds that the learner waits for more, after it was woken
+_LOOK = 1.0  # seconds after which the learner looks, if nobody woke it
+_TELL = 2.0  # seconds between two lines of the log that say what the start waits for
 _PATIENCE = 0.2  # seconds that the follower waits for a bandit that is being written
 
 
@@ -55,10 +59,13 @@ class Engine:
     """The bandits of a store, in one process.
 
     ``learning`` is the share of time that the learner takes at most; ``snapshots`` are seconds after which a state is
-    kept, unless it is that of before, or 0 to keep none.
+    kept, unless it is that of before, or 0 to keep none. Beyond ``away`` seconds without an answer of the store the
+    process says that it is not ready.
     """
 
-    def __init__(self, store: Store, metrics: Metrics, *, learning: float = 0.25, snapshots: float = 60.0) -> None:
+    def __init__(
+        self, store: Store, metrics: Metrics, *, learning: float = 0.25, snapshots: float = 60.0, away: float = 10.0
+    ) -> None:
         self.store, self._metrics, self._learning, self._snapshots = store, metrics, learning, snapshots
         self._log = logs.get("bandits")
         self._hosts: dict[str, Host] = {}
@@ -66,27 +73,38 @@ class Engine:
         self._stop = threading.Event()
         self._wake = threading.Event()  # for the learner
         self.ready = False
+        self._compiled = 0  # kernels, before it was ready
         self.clock = StoreClock(store)
-        self.writer = Writer(store, self.clock.now, self._committed)
+        self.health = Health(self.clock.look, self._try_to_write, away=away)
+        self.writer = Writer(store, self.clock.now, self._committed, self._failed)
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Check the store, load every bandit, and begin to write, follow, learn and keep time."""
+        began = told = time.monotonic()
         _warm()
         for complaint in self.store.check():
             self._log.error("the database is damaged", complaint=complaint)
         self.writer.start()
-        for row in self.store.bandits():
+        rows = self.store.bandits()
+        for at, row in enumerate(rows):
+            if time.monotonic() - told > _TELL:
+                told = time.monotonic()
+                self._log.info("not ready yet", waits_for=f"bandits to be loaded, {at} of {len(rows)} are")
             self._load(row)
+        self._compiled = len(compilations())
         self.ready = True
+        self._log.info("ready", bandits=len(rows), seconds=round(time.monotonic() - began, 1))
         for work in (self._follow, self._learn, self._keep):
             thread = threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True)
             thread.start()
             self._threads.append(thread)
+        self.health.start()
 
     def stop(self) -> None:
         """Write what is waiting, keep snapshots, and end."""
         self.ready = False
+        self.health.stop()
         self._stop.set()
         self._wake.set()
         for thread in self._threads:
@@ -198,12 +216,26 @@ class Engine:
         counts = Counter((order.host.name, event.kind) for order in written for event in order.events)
         if not counts:
             return
+        self.health.wrote()
+        self._wake.set()
         self._metrics.committed(counts.total(), seconds)
         for (name, kind), count in counts.items():
             if kind == "Decided":
                 self._metrics.decided(name, count)
             elif kind in ("Rewarded", "Told"):
                 self._metrics.rewarded(name, count)
+
+    def _failed(self, error: BaseException) -> None:
+        """Count what the store failed at."""
+        if isinstance(error, StoreError):
+            self._metrics.failed(error)
+            self.health.failed(error)
+
+    def _try_to_write(self) -> None:
+        """Write a snapshot that is there already once more, which says whether the store can be written."""
+        host = next((host for host in self.all() if host.quarantined is None), None)
+        if host is not None:
+            self._snapshot(host)
 
     def _load(self, row: BanditRow) -> Host:
         with self._loading:
@@ -235,7 +267,7 @@ class Engine:
             work()
             return True
         except StoreError as error:
-            self._metrics.failed(error)
+            self._failed(error)
             self._log.warning(f"{what} failed; trying again", error=str(error))
         except Exception:
             self._log.exception(f"{what} failed")
@@ -292,26 +324,35 @@ class Engine:
                     self._metrics.learned(spent)
                     if self._stop.wait(max(_REST, spent * (1.0 / self._learning - 1.0))):
                         return
-                if not stale:
-                    self._wake.wait(_IDLE)
+                if not stale and self._wake.wait(_LOOK):  # idle, it costs nothing
                     self._wake.clear()
+                    self._stop.wait(_IDLE)  # others may come, to be learned from together
 
     def _keep(self) -> None:
-        adjusted = time.monotonic()
         while not self._stop.wait(TICK):
-            if time.monotonic() - adjusted > _ADJUST:
-                adjusted = time.monotonic()
-                self.clock.adjust()
             self._metrics.serving(len(self.all()))
+            self._metrics.ready(not self.health.troubles())
+            self._metrics.quarantined(len(self.quarantined()))
+            if (free := self.store.free_bytes()) is not None:
+                self._metrics.free(free)
+            self._note_compilations()
             for host in self.all():
                 if host.quarantined is None:
                     self._guarded("timing out", partial(self._expire, host))
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
 
+    def _note_compilations(self) -> None:
+        """Say what was compiled since the start: nothing should be, as it takes seconds in which nobody is answered."""
+        late = compilations()[self._compiled :]
+        if late:
+            self._compiled += len(late)
+            self._metrics.compiled(len(late))
+            self._log.warning("compiled after the start, which delays answers; please report it", kernels=late)
+
     def _expire(self, host: Host) -> None:
         """Time out the decisions of a bandit whose window has ended, some at a time."""
-        while not self._stop.is_set():
+        while not self._stop.is_set() and host.core.waiting:
             with host.core.lock:
                 ended, dropped = host.core.state.book.overdue(time=self.clock.now())
             if (not ended and not dropped) or not self.submit(orders.expire(host)).result():
@@ -327,6 +368,7 @@ class Engine:
 @cache
 def _warm() -> None:
     """Have all that deciding and learning run loaded, or compiled, so that nobody waits for it later."""
+    compile_ahead()
     cells = [(0, 0, 0), (0, 1, 1), (1, 0, 1)] * 10
     for reward, residual in (
         ("gaussian", None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit import events as e
@@ -278,12 +279,14 @@ class StoreClock:
 
     def adjust(self) -> None:
         """Look at the store's clock again; where it cannot be reached, go on as before."""
-        try:
-            before = time.monotonic()
-            there = self._store.clock()
-            self._offset = there - (before + time.monotonic()) / 2
-        except (StoreError, FoldedError):
-            pass
+        with suppress(StoreError, FoldedError):
+            self.look()
+
+    def look(self) -> None:
+        """Look at the store's clock again; raise where it cannot be reached."""
+        before = time.monotonic()
+        there = self._store.clock()
+        self._offset = there - (before + time.monotonic()) / 2
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""

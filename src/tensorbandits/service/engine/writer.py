@@ -45,7 +45,8 @@ _STOPPING = "the service is stopping; ask again, or ask another server"
 class Writer:
     """The threads, and the queue of bandits that have orders.
 
-    ``now`` returns the time as the store has it; ``committed`` is told which orders took how many seconds.
+    ``now`` returns the time as the store has it; ``committed`` is told which orders took how many seconds,
+    ``failing`` what failed as a whole.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class Writer:
         store: Store,
         now: Callable[[], float] = time.time,
         committed: Callable[[Sequence[Order], float], None] = lambda orders, seconds: None,
+        failing: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        self._store, self._now, self._committed = store, now, committed
+        self._store, self._now, self._committed, self._failing = store, now, committed, failing
         self._ready: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
         self._flags = threading.Lock()  # over which bandits are in the queue, and whether more may come
         self._gatherings: dict[Host, Gathering] = {}  # of the event loop, for each bandit
@@ -125,6 +127,7 @@ class Writer:
                     self._write(host, batch)
             except Exception as error:  # whatever it was, nobody is left waiting, and the thread goes on
                 failed = error
+                self._failing(error)
             self._answer(batch, failed)
             with contextlib.suppress(Exception):  # which is said to whoever looks next
                 host.taught()

@@ -71,6 +71,7 @@ ACCESS: dict[str, Access] = {
     "add_rule": Access("POST", f"{_ONE}/rules", _ADMIN),
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),
+    "report": Access("GET", f"{_ONE}/report", _READ),
     "list_events": Access("GET", f"{_ONE}/events", _READ),
     "list_changes": Access("GET", f"{_ONE}/changes", _READ),
     "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),

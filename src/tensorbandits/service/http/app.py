@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI, Response
@@ -44,9 +47,11 @@ async def healthz() -> Response:
 
 @health.route_of("readyz", "unavailable", response_model=dict[str, Any])
 async def readyz(service: Served) -> Response:
-    """Say whether all bandits are loaded, so that requests may come."""
+    """Say whether requests may come: not while the store is away or cannot be written, nor before the service stops."""
     if not service.engine.ready:
-        raise Problem("unavailable", "bandits are being loaded; try again in a second", retry=1)
+        raise Problem("unavailable", "bandits are being loaded, or the service stops; try again in a second", retry=1)
+    if troubles := service.engine.health.troubles():
+        raise Problem("unavailable", f"not ready: {'; '.join(troubles)}", retry=1)
     quarantined = [host.name for host in service.engine.quarantined()]
     return reply({"status": "ready", "bandits": len(service.engine.all()), "quarantined": quarantined})
 
@@ -85,6 +90,29 @@ class _App(FastAPI):
         return self.openapi_schema
 
 
+def _drain_first(engine: Engine, seconds: float) -> None:
+    """At SIGTERM say that this process is not ready, and stop only a while later; at once when told a second time.
+
+    Whoever sends requests here needs that while to notice. Ctrl-C stops at once: nobody is in between.
+    """
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        return
+    stop, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
+    if not callable(stop):
+        return
+
+    def drain() -> None:
+        engine.health.drain()
+        logs.get("health").info("told to stop: not ready any more", serves_for=seconds)
+        loop.call_later(seconds, stop, signal.SIGTERM, None)
+
+    def told(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, stop)
+        loop.call_soon_threadsafe(drain)  # a handler may take no lock, as the log does
+
+    signal.signal(signal.SIGTERM, told)
+
+
 def create_app(settings: Settings, store: Store | None = None, started: Callable[[], None] | None = None) -> FastAPI:
     """Return the application over a store, which is opened when it starts unless one is given.
 
@@ -94,7 +122,13 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
     place = store or Store.open(settings.store)
     measured = Metrics(version("tensorbandits"))
     known = Keys(place, seconds=settings.key_seconds, exposed=not is_loopback(settings.host), metrics=measured)
-    engine = Engine(place, measured, learning=settings.learning_share, snapshots=settings.snapshot_interval)
+    engine = Engine(
+        place,
+        measured,
+        learning=settings.learning_share,
+        snapshots=settings.snapshot_interval,
+        away=settings.store_away,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -102,6 +136,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         await asyncio.to_thread(engine.start)
         if started is not None:
             started()
+        _drain_first(engine, settings.drain_seconds)
         demo = Demo(engine) if settings.demo else None
         if demo is not None:
             demo.start()

@@ -277,6 +277,8 @@ def install(app: FastAPI) -> None:
         if isinstance(error, HTTPException) and (known := methods(request.scope["path"])) and error.status_code == 405:
             error.headers = {**(error.headers or {}), "Allow": ", ".join(known)}  # of all routes, not of the first
         problem = explain(error)
+        if visit is not None:
+            visit.problem = problem
         content = problem.body(visit.id if visit is not None else "")
         return Response(content, problem.status, problem.headers, media_type=MEDIA)
 

@@ -80,6 +80,7 @@ class FastPath:
             problem = errors.explain(error)
             if problem.code == "internal":
                 raise
+            visit.problem = problem
             return problem.status, problem.body(visit.id), {**problem.headers, "Content-Type": errors.MEDIA}
         return 200, to_json(found), _IS_JSON
 

@@ -22,6 +22,7 @@ from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.http import errors
 from tensorbandits.service.http.access import ACCESS, EVERYBODY, route_name
+from tensorbandits.service.http.complaints import Complaints
 from tensorbandits.service.http.cors import Cors
 from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.keyring import Keys, bearer, refusal_without_key
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _IMPORT = re.compile(r"/v1/bandits/[^/]+/import")
+_BANDIT = re.compile(r"/v1/bandits/([^/]{1,200})")
 _MANY = re.compile(r"/v1/bandits(/[^/]+(/(ask|tell)-many)?)?")  # bodies that hold a bandit, or many requests
 _ONE_LIMIT = 2**20  # bytes of any other body, about one decision, reward or rule
 _CALLER_GONE = 499  # the status of a caller who did not wait, in the log only
@@ -68,7 +70,7 @@ class Guard:
         self.app, self._keys, self._settings, self._metrics = app, keys, settings, metrics
         self._least = min(_ONE_LIMIT, settings.body_limit)  # which every body may have
         self._buckets = Buckets(settings.rate, settings.burst)
-        self._log, self._requests = logs.get("guard"), logs.Requests()
+        self._log, self._requests, self._complaints = logs.get("guard"), logs.Requests(), Complaints()
         self._left: set[asyncio.Task[None]] = set()  # requests that were refused, and are not at their end
         self._cors, self._spans = Cors(settings.origins), Spans()
 
@@ -102,6 +104,7 @@ class Guard:
                 work = self.app(scope, receive if length >= 0 else _counting(receive, limit, reply), reply.send)
                 await (work if seconds is None else self._within(seconds, work, reply))
             else:
+                visit.problem = problem
                 self._metrics.refused(problem.code)
                 await reply.refuse(problem, close=length > _READ_ANYWAY or b"transfer-encoding" in headers)
         except ClientDisconnect:
@@ -176,7 +179,7 @@ class Guard:
 
     async def _failed(self, error: Exception, reply: _Reply, visit: Visit) -> None:
         """Tell the caller of an error of ours no more than that there was one; the log gets all."""
-        problem = reply.instead or errors.explain(error)
+        problem = visit.problem = reply.instead or errors.explain(error)
         if problem.code == "internal":
             self._log.error("internal error", request=visit.id, exc_info=error)
         if reply.status:  # half an answer is sent: it must break off, or it would look whole
@@ -189,10 +192,18 @@ class Guard:
         access = ACCESS.get(route) if route is not None else None
         template = _OTHER if access is None else access.path
         self._metrics.request(method, template, status, seconds)
-        level = "error" if status >= 500 else "debug" if route in _QUIET else "info"
         key = visit.grant.id if visit.grant is not None else ""
         trace = visit.trace.trace if visit.trace is not None else ""
-        self._requests.write(level, visit.id, method, template, status, seconds, key, trace)
+        if status >= 500:
+            problem = visit.problem or visit.refusal
+            code, reason = (problem.code, problem.message) if problem is not None else ("", "")
+            found = _BANDIT.match(scope["path"])
+            more = {"method": method[:20], "status": status, "ms": round(1000 * seconds, 3), "key": key}
+            more |= {"trace": trace} if trace else {}
+            self._complaints.write((code, found[1] if found else "", template), reason, request=visit.id, **more)
+        else:
+            level = "debug" if route in _QUIET else "info"
+            self._requests.write(level, visit.id, method, template, status, seconds, key, trace)
         return template
 
 

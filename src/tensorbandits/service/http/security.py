@@ -19,14 +19,15 @@ VISIT = "tensorbandits"  # of the visit in the scope
 
 
 class Visit:
-    """One request: its id, its trace, what the caller may do, and why nothing if nothing."""
+    """One request: its id, its trace, what the caller may do, why nothing if nothing, and the problem it came to."""
 
-    __slots__ = ("grant", "id", "refusal", "trace")
+    __slots__ = ("grant", "id", "problem", "refusal", "trace")
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.grant: Grant | None = None
         self.refusal: Problem | None = None
+        self.problem: Problem | None = None
         self.trace: Trace | None = None
 
 

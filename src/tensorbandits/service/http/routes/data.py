@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from tensorbandits.bandit import warm_start
+from tensorbandits.bandit import reporting, warm_start
 from tensorbandits.bandit.commands import Import
 from tensorbandits.bandit.settings import named
 from tensorbandits.service.engine import orders
@@ -35,6 +35,8 @@ _MOST_OVERVIEWS = 100
 Seq = Annotated[int, Query(ge=0, le=2**62)]
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILES: Responses = {200: {"content": {form.media: _FILE for form in FORMATS.values()}}}
+_TEXT = {"schema": {"type": "string"}}
+_PAGES: Responses = {200: {"content": {"text/html": _TEXT, "text/markdown": _TEXT}}}
 _LOG = {
     "requestBody": {
         "required": True,
@@ -81,6 +83,27 @@ async def history(
     """Return decisions and rewards over time, in at most 100 blocks of equally many decisions, the holdout's apart."""
     host = await service.host(name)
     return reply({"history": plain(_rows(await run_in_threadpool(host.core.history, mode)))})
+
+
+@router.route_of("report", response_class=Response, more=_PAGES)
+async def report(
+    name: Name,
+    service: Served,
+    since: Annotated[
+        str, Query(max_length=40, description="A duration before now, such as 7d, or a date.", examples=["7d"])
+    ] = "7d",
+    form: Annotated[Literal["html", "md"], Query(alias="format", description="One HTML page, or Markdown.")] = "html",
+) -> Response:
+    """Return a report for people who were not there: uplift, what was learned, what moved, what to do next."""
+    host, now = await service.host(name), service.engine.clock.now()
+    begin = reporting.began(since, now)
+
+    def made() -> str:
+        return reporting.document(reporting.gather(host.core, name=host.name, begin=begin, now=now), form)
+
+    text = await run_sync(made, limiter=service.view_threads)
+    headers = {"Content-Disposition": f'inline; filename="{host.name}-report.{form}"'}
+    return Response(text, media_type=f"text/{'html' if form == 'html' else 'markdown'}", headers=headers)
 
 
 @router.route_of("list_events", response_model=schemas.EventsAnswer)

@@ -16,18 +16,29 @@ const make = (name, change) => {
   return api.write(method, `${api.banditPath(name)}${place}`, body);
 };
 
+// What was done last, by bandit: a change of levels makes the whole view anew, and it must still be possible to take it back.
+const last = new Map();
+
 export class Actions {
   constructor({ name, who, again }) {
     Object.assign(this, { name, who, again });
-    this.done = null; // the action that was just done, and can be taken back
     this.said = h("p", { role: "status" });
     this.list = h("div");
     this.element = h("section", { class: "card", hidden: true }, h("h3", {}, "What to do"), this.said, this.list);
     this.shown = null; // what the list was made for
+    this.say();
+  }
+
+  /** Say what was done last, with a button that takes it back. */
+  say() {
+    const { words, undo } = last.get(this.name) ?? {};
+    const back = undo && h("button", { type: "button", onclick: () => this.run(undo, "Taken back.", null, back) }, "Undo");
+    this.said.className = "";
+    this.said.replaceChildren(...(words ? [words, " "] : []), ...(back ? [back] : []));
   }
 
   show(actions) {
-    this.element.hidden = !actions.length && !this.done;
+    this.element.hidden = !actions.length && !last.has(this.name);
     const next = JSON.stringify(actions);
     if (next === this.shown) return;
     this.shown = next;
@@ -42,17 +53,15 @@ export class Actions {
       button.setAttribute("aria-label", `Do it: ${one.words}`);
       parts.push(h("div", {}, button), h("p", { class: "faint" }, "Or in Python:"));
     } else parts.push(h("p", { class: "faint" }, one.change ? "Somebody with an admin key can do it here, or in Python:" : "In Python:"));
-    return h("div", { class: "apart" }, parts, command(one.python));
+    return h("div", { class: "action" }, parts, command(one.python));
   }
 
   async run(change, words, undo, button) {
     button.disabled = true;
     try {
       await make(this.name, change);
-      this.done = undo;
-      const back = undo && h("button", { type: "button", onclick: () => this.run(undo, "Taken back.", null, back) }, "Undo");
-      this.said.className = "";
-      this.said.replaceChildren(words, " ", ...(back ? [back] : []));
+      last.set(this.name, { words, undo });
+      this.say();
       this.shown = null; // what can be done is another now
       this.again();
     } catch (error) {

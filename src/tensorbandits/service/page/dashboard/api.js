@@ -28,8 +28,10 @@ export class Refused extends Error {
   }
 }
 
-/** Send a request, and return what the JSON of its answer says. */
-export async function send(method, path, body, signal) {
+const json = (answer) => answer.json();
+
+/** Send a request, and return what the answer says: its JSON, or what ``read`` makes of it. */
+export async function send(method, path, body, signal, read = json) {
   const headers = { Accept: "application/json" };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -40,7 +42,7 @@ export async function send(method, path, body, signal) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "unreachable", "The server cannot be reached.", null, null);
   }
-  const found = await answer.json().catch(() => null);
+  const found = await (answer.ok ? read : json)(answer).catch(() => null);
   if (answer.ok) return found;
   const told = found?.error ?? {};
   throw new Refused(answer.status, told.code ?? "error", told.message ?? `The server answered with status ${answer.status}.`, told.request ?? answer.headers.get("X-Request-Id"), Number(answer.headers.get("Retry-After")) || null);
@@ -61,6 +63,7 @@ export const get = (path, signal) => send("GET", path, undefined, signal);
 export const post = (path, body) => send("POST", path, body);
 export const remove = (path) => send("DELETE", path);
 export const patch = (path, body) => send("PATCH", path, body);
+export const text = (path) => send("GET", path, undefined, undefined, (answer) => answer.text());
 export const write = (method, path, body) => send(method, path, body);
 export const me = () => get("/v1/me");
 export const bandits = (signal) => get("/v1/bandits", signal);

@@ -16,6 +16,7 @@ import { effects } from "./view-effects.js";
 import { EVENTS, events } from "./view-events.js";
 import { health } from "./view-health.js";
 import { heat } from "./view-heat.js";
+import { reportButton } from "./report.js";
 import { levels } from "./view-levels.js";
 import { reward } from "./view-reward.js";
 import { traffic } from "./view-traffic.js";
@@ -48,7 +49,7 @@ export function bandit(main, { name, tab, who, failed }) {
   const pause = h("div", { class: "pause" });
   main.replaceChildren(
     h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")),
-    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name, state), kind), pause), tiles.element, list, panel);
+    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name, state), kind), h("div", { class: "tools-of-one" }, pause, reportButton(name, failed))), tiles.element, list, panel);
 
   let space = null; // modes and levels
   let overview = null;

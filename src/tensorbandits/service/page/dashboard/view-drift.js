@@ -4,8 +4,6 @@ import { Actions } from "./actions.js";
 import { h } from "./dom.js";
 import * as f from "./format.js";
 
-const ACTING = { "too few": "Too few rewards to tell what matters", nothing: "Nothing to learn was found", alone: "Main effects suffice", open: "Main effects are known so far", together: "Modes act together" };
-
 export function drift({ name, who, again }) {
   const found_ = h("div");
   const actions = new Actions({ name, who, again });
@@ -23,7 +21,7 @@ export function drift({ name, who, again }) {
     const title = found.verdict === "still" ? "✓ Nothing has moved" : "Too few rewards to tell whether anything has moved";
     const calm = h("article", { class: "card" }, h("h3", {}, title), h("p", {}, found.words));
     const evidence = found.verdict === "too few" ? [] : [h("p", { class: "faint" }, `Evidence that something moved: ${found.evidence >= 1e6 ? "more than a million" : f.number(found.evidence)}; ${f.number(found.news)} and more is news. If nothing ever moves, there is a false alarm in at most one of 20 bandits, however often one looks. Made from ${f.count(found.rewards)} rewards, anew every few minutes.`)];
-    const structure = h("article", { class: "card" }, h("h3", {}, ACTING[found.matters.verdict]), h("p", {}, found.matters.words));
+    const structure = h("article", { class: "card" }, h("h3", {}, "How modes act"), h("p", {}, found.matters.words));
     found_.replaceChildren(...(alerts.length ? alerts : [calm]), ...evidence, structure);
     actions.show(found.actions);
   }

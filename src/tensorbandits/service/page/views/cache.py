@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-KEEP = {"effects": 5.0, "heat": 2.0, "arms": 2.0, "drift": 300.0, "space": 1.0}  # seconds; others a second
+KEEP = {"effects": 5.0, "heat": 2.0, "arms": 2.0, "space": 1.0}  # seconds; others a second
 _USUAL = 1.0
 _SHARE = 20.0  # an answer is kept so many times as long as it took to make
 _MOST = 300  # answers

@@ -1,14 +1,19 @@
-"""What is said of drift and of structure, beside the truth of simulated worlds: a part of the suite ``trust``."""
+"""Suite ``checkup``: what is said of drift and of structure, beside the truth of simulated worlds."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from benchmarks.store import Result, Settings
+from benchmarks.report import Findings, command
+from benchmarks.store import Options, Result, Settings, Store
 from tensorbandits.report.page import Part, Table, Text
+
+NAME = "checkup"
+MEASURED = "tensorbandits.bandit.checkup"
+ALONE = False
+TITLE = "Checkup: what is said of drift and structure beside what is true"
 
 SHAPE = {"segment": "abcd", "offer": "efghij", "channel": "xyz"}
 TRUTHS = {
@@ -18,7 +23,8 @@ TRUTHS = {
 }
 KINDS = ("bernoulli", "gaussian")
 AFTER = (0, 100, 1_000, 10_000)
-SEEDS = 10
+SEEDS = 3
+TOGETHER = 25  # decisions that are made before their rewards are told
 VERDICTS = ("too few", "nothing", "open", "alone", "together")
 RIGHT = {  # what may be said of a truth; that there are too few rewards always
     "nothing differs": ("too few", "nothing"),
@@ -28,15 +34,19 @@ RIGHT = {  # what may be said of a truth; that there are too few rewards always
 HALF = {"bernoulli": math.log(2.0), "gaussian": 0.5}  # by which a level falls: to about half, half of the spread
 
 
-def plan(*, quick: bool) -> list[Settings]:
+def plan(options: Options) -> list[Settings]:
     """The runs: each truth, still or with an offer that falls, for clicks and for normal rewards."""
-    seeds, after = (1, AFTER[:3]) if quick else (SEEDS, AFTER)
+    seeds, after = (1, AFTER[:2]) if options.quick else (SEEDS, AFTER)
     return [
-        {"what": "checkup", "truth": truth, "kind": kind, "moves": moves, "seeds": seeds, "after": list(after)}
+        {"truth": truth, "kind": kind, "moves": moves, "seeds": seeds, "after": list(after)}
         for truth in TRUTHS
         for kind in KINDS
         for moves in (False, True)
     ]
+
+
+def label(settings: Settings) -> str:
+    return f"{settings['truth']}, {settings['kind']}" + (", an offer falls" if settings["moves"] else "")
 
 
 def values(truth: str, rng: np.random.Generator) -> np.ndarray:
@@ -73,11 +83,12 @@ def _played(settings: Settings, seed: int, end: int) -> list[str]:
     bandit = tb.Bandit(space, reward=kind, floors=0.3, seed=seed)  # all are played: what is not cannot be known
     fallen, after = "h", before.copy()
     after[:, 3] -= HALF[kind] * settings["moves"]
-    for t in range(end):
-        decision = bandit.ask(segment=SHAPE["segment"][rng.integers(4)])
-        value = (before if t < end // 2 else after)[space.cell({**decision.context, **decision.arm})]
-        click = rng.random() < 1.0 / (1.0 + math.exp(1.5 - value))
-        bandit.tell(decision, int(click) if kind == "bernoulli" else float(value + rng.standard_normal()))
+    for first in range(0, end, TOGETHER):
+        times = range(first, min(first + TOGETHER, end))
+        for t, decision in [(t, bandit.ask(segment=SHAPE["segment"][rng.integers(4)])) for t in times]:
+            value = (before if t < end // 2 else after)[space.cell({**decision.context, **decision.arm})]
+            click = rng.random() < 1.0 / (1.0 + math.exp(1.5 - value))
+            bandit.tell(decision, int(click) if kind == "bernoulli" else float(value + rng.standard_normal()))
     found = bandit.diagnose()
     named = [(one.mode, one.label) for one in found.moved]
     words = [found.matters.verdict, f"drift: {found.drift.verdict}"]
@@ -90,9 +101,9 @@ def _played(settings: Settings, seed: int, end: int) -> list[str]:
     return words
 
 
-def section(kept: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str, Any]]:
-    """The tables."""
-    rows = [(settings, result["said"]) for settings, result in kept if settings["what"] == "checkup"]
+def section(store: Store, options: Options) -> Findings:
+    wanted = [(settings, store.get(settings)) for settings in plan(options)]
+    rows = [(settings, result["said"]) for settings, result in wanted if result is not None]
     acting = ["truth", "rewards", "after", *VERDICTS, "wrong"]
     first: list[list[str]] = []
     for truth in TRUTHS:
@@ -115,6 +126,7 @@ def section(kept: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str, 
                 world = "an offer falls" if moves else "nothing moves"
                 second.append([world, kind, f"{end:,}", *map(str, counts[:3]), f"{counts[3]} of {runs}"])
     parts: list[Part] = [
+        command(NAME, *options.flags),
         Text(
             "What is said of structure, on the page's views of effects and of drift alike, by bandits of "
             "4 x 6 x 3 combinations: "
@@ -127,7 +139,7 @@ def section(kept: list[tuple[Settings, Result]]) -> tuple[list[Part], dict[str, 
             "What is said of drift. Half way through its rewards one of six offers falls: of clicks its odds to half, "
             "of normal rewards its mean by half of the spread of single ones; or nothing moves. Wrong is an alarm "
             "where nothing moved, another level than the one that fell, and that nothing has moved, unless this offer "
-            "is listed as one that cannot be judged."
+            "is listed as one that cannot be judged: a fall of just this size is to be missed in at most one of five."
         ),
         Table(moving, second),
     ]
