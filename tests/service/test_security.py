@@ -50,6 +50,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "report": "ra",
     "import_log": "a",
     "fold": "a",
+    "forget": "a",
     "view": "ra",
     "history": "ra",
     "list_keys": "a",
