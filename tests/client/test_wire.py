@@ -116,6 +116,23 @@ def test_many_go_in_parts_of_a_thousand(client, fake):
     bandit.tell_many([])
 
 
+def test_many_go_as_data_frames_too(client, fake):
+    bandit = client().bandit("offers")
+    decisions = bandit.ask_many(
+        pl.DataFrame({"segment": ["new", "old"]}),
+        ids=["p", "q"],
+        played=pa.table({"offer": ["a", "b"]}),
+        propensities=[0.5, 1],
+    )
+    assert fake.bodies[-1]["requests"] == [
+        {"context": {"segment": "new"}, "id": "p", "played": {"offer": "a"}, "propensity": 0.5},
+        {"context": {"segment": "old"}, "id": "q", "played": {"offer": "b"}, "propensity": 1},
+    ]
+    assert decisions.to_frame(backend="polars")["id"].to_list() == ["p", "q"]
+    bandit.tell_many(pl.DataFrame({"decision": ["p", "q"], "clicked": [1, 0]}), id="decision", reward="clicked")
+    assert fake.bodies[-1]["rewards"] == [{"id": "p", "reward": 1.0}, {"id": "q", "reward": 0.0}]
+
+
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [

@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorbandits.bandit import beliefs, intervals
+from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.changes import chosen, described
 from tensorbandits.bandit.checkup import Checkup
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.comparison import EVENTS, REWARDS, SIDES
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.intervals import RATES, Bounds
 from tensorbandits.bandit.snapshot import Snapshot
-from tensorbandits.bandit.timeline import Timeline, means
-from tensorbandits.bandit.uplift import Uplift
+from tensorbandits.bandit.timeline import Timeline
+from tensorbandits.bandit.uplift import Uplift, mean_bounds
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import ModelSampling, as_modelling, as_sampling
 from tensorbandits.space import Space
@@ -192,19 +191,11 @@ def _first(timeline: Timeline, begin: float) -> int:
     return min(int(np.searchsorted(ends, begin, side="left")), len(ends) - 1)
 
 
-def _bounds(sums: Floats, kind: str | None, events: float) -> Bounds:
-    """Means with bounds that are valid at every look, of rows of decisions, rewards, their sum and that of squares."""
-    found, count = means(sums), sums[:, 1]
-    if kind in RATES:
-        return intervals.rate(found["mean"], count, LEVEL)
-    return intervals.amount(found["mean"], found["error"], count * events, LEVEL)
-
-
 def _earned(sums: Floats, kind: str | None, events: float) -> dict[str, tuple[int, float, float, float]]:
     found: dict[str, tuple[int, float, float, float]] = {}
     for side, name in enumerate(SIDES):
         if sums[side, 1] > 0:
-            numbers = (one.item() for one in _bounds(sums[side][None], kind, events))
+            numbers = (one.item() for one in mean_bounds(sums[side][None], kind, events, LEVEL))
             found[name] = (int(sums[side, 1]), *numbers)  # type: ignore[assignment]
     return found
 
@@ -222,7 +213,7 @@ def _lines(
         count = min(max(int(rewards.sum()) // _REWARDS, 1), _POINTS, len(rewards))
         edges = np.linspace(0, len(rewards), count + 1).round().astype(int)
         sums = np.add.reduceat(settled[:, side], edges[:-1], axis=0)
-        numbers = np.array(_bounds(sums, kind, events)).T
+        numbers = np.array(mean_bounds(sums, kind, events, LEVEL)).T
         lines[name] = tuple(
             Point(float(times[a]), float(times[b]), *numbers[at].tolist())
             for at, (a, b) in enumerate(pairwise(edges.tolist()))
