@@ -31,11 +31,24 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair report'
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair forget report'
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, keys, repair, report, reproduce, serve, simulate, study, warm
+    from tensorbandits.cli import (
+        backup,
+        demo,
+        evaluate,
+        forget,
+        keys,
+        repair,
+        report,
+        reproduce,
+        serve,
+        simulate,
+        study,
+        warm,
+    )
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -65,6 +78,7 @@ def application() -> "typer.Typer":
         backup.replay,
         backup.fold,
         repair.repair,
+        forget.forget,
         report.report,
     ):
         app.command(command.__name__)(command)

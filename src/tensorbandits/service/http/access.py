@@ -78,6 +78,7 @@ ACCESS: dict[str, Access] = {
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),
     "fold": Access("POST", f"{_ONE}/fold", _ADMIN),
+    "forget": Access("POST", f"{_ONE}/forget", _ADMIN),
     "view": Access("GET", f"{_ONE}/view/{{what}}", _READ),
     "list_keys": Access("GET", "/v1/keys", _ADMIN, limited=False),
     "create_key": Access("POST", "/v1/keys", _ADMIN, limited=False),

@@ -127,8 +127,10 @@ def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
         active=given.get("activate", True),
         played=None if given.get("played") is None else named(given["played"]),
         propensity=given.get("propensity"),
+        subject=given.get("subject"),
     )
-    mark = fingerprint("ask", body.meant()) if key is not None or request.id is not None else None
+    meant = {name: value for name, value in body.meant().items() if name != "subject"}  # of which the log says nothing
+    mark = fingerprint("ask", meant) if key is not None or request.id is not None else None
     return orders.ask(host, request, key, mark)
 
 
