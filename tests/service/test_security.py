@@ -46,6 +46,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "remove_rule": "a",
     "list_events": "ra",
     "export": "ra",
+    "stream": "ra",
     "report": "ra",
     "import_log": "a",
     "fold": "a",
