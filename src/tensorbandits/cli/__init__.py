@@ -31,7 +31,7 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair forget report'
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold retain repair forget report'
     """
     import typer
 
@@ -77,6 +77,7 @@ def application() -> "typer.Typer":
         backup.restore,
         backup.replay,
         backup.fold,
+        backup.retain,
         repair.repair,
         forget.forget,
         report.report,

@@ -166,6 +166,12 @@ class Store:
         with self._backend.reading() as session:
             return dict(session.rows(statements.heads))
 
+    def last_before(self, bandit: int, time: float) -> int:
+        """Return the number of the last event before the first one of a time or later; 0 if there is none."""
+        with self._backend.reading() as session:
+            found = session.rows(statements.first_from, bandit=bandit, time=time)[0][0]
+        return self.head(bandit).seq if found is None else max(int(found) - 1, 0)
+
     def head(self, bandit: int) -> Head:
         """Return the number and the checksum of a bandit's last event."""
         with self._backend.reading() as session:

@@ -42,6 +42,7 @@ log_columns = (
     events.c.chain,
 )
 _seq = bindparam("seq", type_=BigInteger)
+first_from = select(func.min(events.c.seq)).where(_of_bandit, events.c.time >= bindparam("time", type_=Double))
 _chain = bindparam("chain", type_=Text)
 _limit = bindparam("limit", type_=BigInteger)
 _none: ColumnElement[int] = literal_column(
