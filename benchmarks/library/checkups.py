@@ -101,6 +101,12 @@ def _played(settings: Settings, seed: int, end: int) -> list[str]:
     return words
 
 
+def _wrong(truth: str, moves: bool, said: dict[str, int]) -> int:
+    """How often what is said of structure is wrong; an offer that fell differs from the others by itself."""
+    fell = ("nothing", "open", "alone") if moves and truth == "nothing differs" else ()
+    return sum(said.get(word, 0) for word in VERDICTS if word not in (*RIGHT[truth], *fell))
+
+
 def section(store: Store, options: Options) -> Findings:
     wanted = [(settings, store.get(settings)) for settings in plan(options)]
     rows = [(settings, result["said"]) for settings, result in wanted if result is not None]
@@ -111,7 +117,7 @@ def section(store: Store, options: Options) -> Findings:
             some = [(s, said) for s, said in rows if (s["truth"], s["kind"]) == (truth, kind)]
             for end in sorted({end for s, _ in some for end in s["after"]}):
                 counts = [sum(said[str(end)].get(word, 0) for _, said in some) for word in VERDICTS]
-                wrong = sum(n for word, n in zip(VERDICTS, counts) if word not in RIGHT[truth])
+                wrong = sum(_wrong(truth, s["moves"], said[str(end)]) for s, said in some)
                 runs = sum(s["seeds"] for s, _ in some)
                 first.append([truth, kind, f"{end:,}", *map(str, counts), f"{wrong} of {runs}"])
     moving = ["world", "rewards", "after", "too few", "still", "moved", "wrong"]

@@ -1,6 +1,8 @@
 """The commands of whoever runs the service: backup, restore, replay, fold, report."""
 
+import contextlib
 import io
+import sqlite3
 
 import pyarrow.parquet as pq
 import pytest
@@ -135,3 +137,38 @@ def test_a_report_is_written_from_a_store_or_by_a_service(full, tmp_path, monkey
         assert code == 2
         assert said in " ".join(words.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["asked.md", "offers-report.html", "week.md"]
+
+
+def test_a_backup_is_verified_by_restoring_it(full, tmp_path):
+    code, words = run("backup", tmp_path / "copy.db", "--verify", "--store", full)
+    assert code == 0, words
+    assert "verified: restored, and 51 events of 1 bandits, 20 rewards, added up again" in words
+
+
+def test_a_copy_that_does_not_add_up_is_no_backup(full, tmp_path):
+    run("backup", tmp_path / "broken.db", "--store", full)
+    with contextlib.closing(sqlite3.connect(tmp_path / "broken.db")) as connection, connection:
+        connection.execute("DELETE FROM events WHERE seq = 7")
+        connection.execute("DELETE FROM snapshots")
+    code, words = run("backup", tmp_path / "copy.db", "--verify", "--store", tmp_path / "broken.db")
+    assert code == 2
+    assert "at event 7" in words
+
+
+def test_old_events_of_all_bandits_go_after_a_dry_run(full, tmp_path):
+    run("backup", tmp_path / "own.db", "--store", full)
+    before, place = ledger(tmp_path / "own.db"), ("--store", tmp_path / "own.db")
+    nothing = "0 events would go; what they add up to stays\n"
+    assert run("retain", "--older-than", "1 day", "--dry-run", *place) == (0, nothing)
+    code, words = run("retain", "--older-than", "0.01 s", "--dry-run", *place)
+    assert (code, words.splitlines()[-1]) == (0, "51 events would go; what they add up to stays")
+    assert run("retain", "--older-than", "0.01 s", *place)[0] == 2
+    code, words = run("retain", "--older-than", "many", "--dry-run", *place)
+    assert code == 2
+    assert "--older-than" in words
+    code, words = run("retain", "--older-than", "0.01 s", "--export", tmp_path / "old", *place)
+    assert code == 0, words
+    (file,) = (tmp_path / "old").iterdir()
+    assert pq.read_table(file).num_rows == 51
+    assert ledger(tmp_path / "own.db") == before
+    assert run("retain", "--older-than", "0.01 s", "--export", tmp_path / "old", *place)[1].startswith("0 events")

@@ -201,6 +201,28 @@ def test_the_proxy_file_is_whole():
         assert any(re.search(pattern, access.path.replace("{name}", "shop")) for access in ACCESS.values())
 
 
+@pytest.mark.medium
+def test_nginx_understands_the_proxy_file(tmp_path):
+    if shutil.which("nginx") is None or shutil.which("openssl") is None:
+        pytest.skip("no nginx on this machine, which would check its file")
+    certificate = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-subj", "/CN=bandits.example.org"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *certificate]
+    subprocess.run(made, check=True, capture_output=True, timeout=120)
+    text = re.sub(r"/etc/letsencrypt/\S+/fullchain.pem", f"{tmp_path}/cert.pem", read("nginx.conf"))
+    text = re.sub(r"/etc/letsencrypt/\S+/privkey.pem", f"{tmp_path}/key.pem", text)
+    text = re.sub(r"listen \[::\]:(\d+)", r"listen 127.0.0.2:\1", text)  # there may be no IPv6 here
+    text = re.sub(r"listen (?=\d+[ ;])", "listen 127.0.0.1:", text)
+    text = re.sub(r"(listen \S+:)(80|443)\b", r"\g<1>8\2", text)  # which need no rights
+    temporary = "".join(
+        f"{kind}_temp_path {tmp_path}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    whole = f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ access_log off; {temporary} {text} }}"
+    (tmp_path / "nginx.conf").write_text(whole, encoding="utf-8")
+    check = ["nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_tables_of_the_pages_are_up_to_date():
     spec = importlib.util.spec_from_file_location("service_tables", ROOT / "docs" / "service_tables.py")
     tables = importlib.util.module_from_spec(spec)

@@ -11,6 +11,7 @@ import pytest
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.events import Created
+from tensorbandits.base import codec
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import CannotApplyError
@@ -75,6 +76,20 @@ def test_a_bandit_is_what_its_log_says_with_and_without_snapshots(store, seed):
     store.fold(row.id, base, packed)
     store.drop_snapshots(row.id)
     same(loading.rebuild(store, row), history.core)
+
+
+def test_a_snapshot_of_before_changes_were_listed_finds_them_in_the_log(place):
+    with Store.open(place) as store:
+        *_, (row, _) = written(store, Histories(random.Random(3), unique=True))
+        core = loading.rebuild(store, row)
+        state = {
+            name: part for name, part in core.frozen()().items() if name not in ("actors", "changelog", "subjects")
+        }
+        store.put_snapshot(row.id, core.state.seq, codec.pack("replica", 2, state))
+        found = loading.rebuild(store, row).state.changelog
+        assert found.state() == core.state.changelog.state()
+        assert found.since == 0
+        assert len(found) > 3
 
 
 def test_a_bandit_that_follows_knows_what_one_does_that_is_loaded(store):

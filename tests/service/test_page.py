@@ -63,7 +63,7 @@ def test_views_say_what_they_show(served, visit):
     words = {
         "reward": ["Mean reward over time", "bandit", "holdout", "Not decided yet", "valid at every look"],
         "traffic": ["Traffic by offer", "share of decisions"],
-        "heat": ["Estimated mean reward", "Highest", "intervals are"],
+        "heat": ["Estimated mean reward", " with ", "intervals are"],
         "effects": ["hat matters", "Main effects", "segment (given)"],
         "arms": ["Best arms for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
@@ -194,7 +194,7 @@ def test_trouble_is_said_and_goes_away(served, visit):
     page.tab.unroute("**/view/**")
     page.tab.wait_for_selector("#trouble", state="hidden")
     page.open("nothing")
-    page.tab.wait_for_selector("#trouble:has-text('nothing')")
+    page.tab.wait_for_selector("h1:has-text('No such bandit')")  # which is no trouble, but a page of its own
 
 
 def test_the_history_says_who_changed_what_and_what_became_of_a_decision(served, visit):
@@ -281,7 +281,7 @@ def test_choosing_other_modes_and_contexts(served, visit):
     page.open("campaign/traffic")
     page.tab.get_by_label("Mode").select_option("channel")
     page.tab.wait_for_selector("h3:has-text('Traffic by channel')")
-    page.tab.get_by_label("Along").select_option("decisions")
+    page.tab.get_by_label("Horizontal axis").select_option("decisions")
     page.tab.get_by_text("Numbers as a table").click()
     page.tab.wait_for_selector("figure table td:has-text('mail')")
     assert page.wrong == []

@@ -1,10 +1,12 @@
 """A server that is ready compiles nothing any more, whatever it is asked."""
 
 import re
+import time
 
 import pytest
 
 from tensorbandits.model import kernels
+from tests.service import processes
 from tests.service.processes import Server
 from tests.service.served import Service
 
@@ -64,7 +66,7 @@ def everything(bandit, rewards):
         bandit.send("GET", f"/view/{what}")
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_all_types_that_kernels_are_called_with_were_compiled_ahead(tmp_path):
     with Service(tmp_path / "store.db", learning_share=1.0) as service:
         use(service)
@@ -76,12 +78,11 @@ def test_a_server_with_an_empty_cache_compiles_before_it_answers_and_never_after
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     server = Server(tmp_path / "store.db", log_level="info")
     try:
-        import tests.service.processes as processes
-
         monkeypatch.setattr(processes, "PATIENCE", 600.0)
         server.ready()
         assert '"waits_for": "compiling' in server.words()
         use(server)
+        time.sleep(2)  # which the next look at what was compiled comes within
         text = server.http.get("/metrics").text
         assert re.search(r"^tensorbandits_compilations_total 0\.0$", text, flags=re.MULTILINE)
     finally:

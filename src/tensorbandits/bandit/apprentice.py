@@ -143,6 +143,12 @@ class Apprentice:
         else:
             self._count(number)
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Put other ids in the place of those of decisions."""
+        if names.keys() & self._shadows.keys():
+            self._shadows = type(self._shadows)((names.get(one, one), known) for one, known in self._shadows.items())
+            self._waiting = OrderedDict((names.get(one, one), None) for one in self._waiting)
+
     def forget(self, number: str | None) -> None:
         """Forget a decision that was cancelled, or is too old."""
         if number is not None and self._shadows.pop(number, None) is not None:

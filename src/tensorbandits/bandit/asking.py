@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tensorbandits.bandit import commands
+from tensorbandits.bandit.book import check_id
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.decision import Advice, Decision, DecisionList, number_of
 from tensorbandits.bandit.events import Decided
@@ -31,6 +32,7 @@ class Asking(Running):
         id: str | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
+        subject: str | None = None,
         **labels: Label,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
@@ -39,13 +41,19 @@ class Asking(Running):
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping. An apprentice is told which arm your own rule
         plays, ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
+        ``subject`` is whom it is for, by an id of yours, for :meth:`~tensorbandits.Bandit.forget`.
         """
+        person = None if subject is None else check_id(subject, "subject")
         shown = check_flag(activate, "activate")
         ask = self._request(self.space.given(context, **labels), self._chosen(allowed), played, propensity)
         now = self._begin()
         if id is not None:
             self._core.state.book.refuse_taken(id)
-        return self._named(self._answer(ask, id, shown, now))
+        event = self._answer(ask, id, shown, now)
+        if person is not None:
+            with self._core.lock:
+                self._core.state.note_subject(event.id, person)
+        return self._named(event)
 
     def ask_many(
         self,

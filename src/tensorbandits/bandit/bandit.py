@@ -6,6 +6,7 @@ become cells here, and cells labels. ``docs/explanation/architecture.md`` has th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,8 +15,11 @@ import numpy as np
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit.asking import Asking
+from tensorbandits.bandit.book import INACTIVE, OPEN
+from tensorbandits.bandit.changes import check_reason
 from tensorbandits.bandit.copies import Copies
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.decision import Decision, number_of
 from tensorbandits.bandit.looking import Looking
 from tensorbandits.bandit.making import Part, new_state
 from tensorbandits.bandit.running import Learning, check_learning
@@ -168,6 +172,41 @@ class Bandit(Asking, Telling, Looking, Copies):
     def restore_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a retired level again, with all that was learned of it."""
         self._do(commands.RestoreLevel(mode, label), actor)
+
+    def forget(
+        self,
+        *,
+        decision: str | Decision | None = None,
+        subject: str | None = None,
+        why: str,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> dict[str, Any]:
+        """Remove a person's data: of one decision, or of all that were made for a ``subject``; return how many.
+
+        The decisions get ids that mean nothing, and those that wait are cancelled. What was counted and learned stays,
+        and files that were saved before are as they were. ``why`` and ``actor`` are for :meth:`changes`: do not name
+        the person. With ``dry_run`` nothing is removed. Doing it again changes nothing.
+
+        >>> bandit = Bandit(Space({"offer": ["a", "b"]}), "ucb")
+        >>> bandit.tell(bandit.ask(subject="customer-17"), 1)
+        >>> bandit.forget(subject="customer-17", why="they asked us to")
+        {'decisions': 1, 'cancelled': 0, 'dry_run': False}
+        >>> bandit.policy.ledger.rounds
+        1.0
+        """
+        if (decision is None) == (subject is None):
+            raise TypeError("give either a decision or a subject, whose decisions are all meant")
+        reason, state = check_reason(why), self._core.state
+        self._do(None)
+        with self._core.lock:
+            numbers = [number_of(decision)] if decision is not None else state.of_subject(str(subject))
+            found = [(number, record) for number in numbers if (record := state.book.get(number)) is not None]
+        waiting = sum(record.state in (INACTIVE, OPEN) for _, record in found)
+        if found and not dry_run:
+            named = [(number, f"forgotten-{os.urandom(8).hex()}", record.time) for number, record in found]
+            self._do(commands.Forget(named, os.urandom(16).hex(), reason), actor)
+        return {"decisions": len(found), "cancelled": waiting, "dry_run": bool(dry_run)}
 
     def __repr__(self) -> str:
         return f"Bandit({self.space}, {self.policy}; {self.waiting:,} decisions wait)"

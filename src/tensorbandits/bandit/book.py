@@ -171,6 +171,11 @@ class Book:
         """Return how many decisions wait, shown or not."""
         return self.inactive + self.open_count
 
+    @property
+    def kept(self) -> int:
+        """How many decisions are known, closed ones too."""
+        return len(self._records)
+
     def __contains__(self, number: object) -> bool:
         """Say whether a decision with this id is kept."""
         return number in self._records
@@ -350,6 +355,22 @@ class Book:
         """Write down when the reward of a decision was told, if it is still kept."""
         if (record := self.get(number)) is not None:
             self._put(number, record._replace(number=told, era=era))
+
+    def times(self) -> Iterator[tuple[str, float]]:
+        """Yield the id of each decision that is kept, and when it was made."""
+        at = _FIELDS["time"]
+        return ((number, row[at]) for number, row in self._records.items())
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Put other ids in the place of those of decisions, wherever the book has them."""
+        self._records = {names.get(number, number): row for number, row in self._records.items()}
+        for queue in (self._hidden, self._shown, self._closings):
+            entries = [(at, names.get(number, number)) for at, number in queue]
+            queue.clear()
+            queue.extend(entries)
+        for ends in self._ends.values():
+            ends[:] = [(due, order, names.get(number, number)) for due, order, number in ends]
+            heapq.heapify(ends)
 
     def _put(self, number: str, record: Record) -> None:
         self.journal.set(self._records, number, tuple(record))
@@ -536,18 +557,18 @@ class Book:
         self._records[number] = tuple(record._replace(stamp=self._stamp))
 
 
-def check_id(number: Any) -> str:
-    """Return an id that a caller gives, checked.
+def check_id(number: Any, what: str = "id") -> str:
+    """Return an id that a caller gives, of a decision or of whom it is for, checked.
 
     >>> check_id("order 17")
     'order 17'
     """
     if not isinstance(number, str):
-        raise TypeError(f"the id is {number!r}; give text of at most {_LONGEST_ID} characters")
+        raise TypeError(f"the {what} is {number!r}; give text of at most {_LONGEST_ID} characters")
     if not 0 < len(number) <= _LONGEST_ID or not number.isprintable():
         shown = number if len(number) <= _LONGEST_ID else number[:20] + "…"
         raise ValueError(
-            f"the id is {shown!r}, of {len(number)} characters; give 1 to {_LONGEST_ID} of them that can be printed"
+            f"the {what} is {shown!r}, of {len(number)} characters; give 1 to {_LONGEST_ID} of them that can be printed"
         )
     return number
 

@@ -13,6 +13,7 @@ from tensorbandits.bandit.events import BanditEvent
 from tensorbandits.base.checks import check_count
 
 MOST = 20_000  # changes that are kept
+LONGEST_REASON = 500  # characters
 _LABELS = 4  # labels of a mode that a rule lists
 
 Change = dict[str, Any]  # number, time, kind, actor, and what the event says
@@ -124,6 +125,8 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         return f"{_count(row.get('rewards'))} rewards of {_count(row.get('rows'))} rows of a log"
     if kind == "Skipped":
         return f"event {row['skipped']} is left out: {row['why']}"
+    if kind == "Forgotten":
+        return f"{row['decisions']:,} {'decision' if row['decisions'] == 1 else 'decisions'} forgotten: {row['why']}"
     return "deleted" if kind == "Deleted" else str(kind)
 
 
@@ -172,3 +175,13 @@ def rule_words(rule: Mapping[str, Mapping[str, Any]]) -> str:
     ]
     where = f"where {' and '.join(single)}, " if single else ""
     return f"{where}only: {'; '.join(only)}"
+
+
+def check_reason(why: Any) -> str:
+    """Return the reason that a caller gives, checked."""
+    if not isinstance(why, str) or not 1 <= len(why.strip()) <= LONGEST_REASON or not why.isprintable():
+        raise ValueError(
+            f"why is {str(why)[:60]!r}; give the reason in 1 to {LONGEST_REASON} printable characters: it stays in the "
+            "log for good, so do not name the person in it"
+        )
+    return why.strip()

@@ -16,6 +16,7 @@ class Ask(NamedTuple):
     """A request for a decision, in levels: the context's, and those that may be chosen, by position of the mode.
 
     ``played`` is the cell that a caller's own rule plays, if the bandit is an apprentice, with its ``propensity``.
+    ``subject`` is who it is for, by an id of the caller's.
     """
 
     levels: Cell = ()
@@ -24,6 +25,7 @@ class Ask(NamedTuple):
     active: bool = True
     played: Cell | None = None
     propensity: float | None = None
+    subject: str | None = None
 
 
 class Drawn(NamedTuple):
@@ -84,6 +86,18 @@ class Cancel:
     """Say that a decision was not carried out."""
 
     id: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Put names in the place of the ids of decisions: each has its id, its name and the time when it was made.
+
+    ``salt`` is random text, ``why`` what the log says of the reason.
+    """
+
+    decisions: Sequence[tuple[str, str, float]]
+    salt: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,7 @@ Command = (
     | TellCell
     | Activate
     | Cancel
+    | Forget
     | Expire
     | AddLevel
     | RetireLevel

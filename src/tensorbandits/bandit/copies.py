@@ -24,7 +24,7 @@ _STATE = (
 )
 _NEW = ("timeline", "unmarked", "learning")  # which states of before lack
 _NEWER = ("comparison", "rollout", "apprentice", "rewards")  # and these, of before sides were compared
-_NEWEST = ("actors", "changelog")  # and these, of before changes were written down
+_NEWEST = ("actors", "changelog", "subjects", "paused")  # and these, of before changes were written down
 _OF_LOGS = (
     "seq",
     "chain",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
 from tensorbandits.bandit.actors import MARK, SERVICE
@@ -314,6 +315,36 @@ class Skipped(BanditEvent):
     def decision(self) -> str:
         """A name by which the log finds it."""
         return skip_name(self.seq)
+
+
+@dataclass(frozen=True)
+class Forgotten(BanditEvent):
+    """The ids of some decisions were replaced by names, everywhere, as somebody wanted a person's data removed.
+
+    Whoever still knows an id, as a server that runs does, finds it by the time of the decision and a digest of the
+    salt and the id.
+    """
+
+    names: list[str]
+    times: list[float]
+    digests: list[str]
+    salt: str
+    why: str
+
+    def found(self, decisions: Iterable[tuple[str, float]]) -> dict[str, str]:
+        """Return the names of those it is about, by id, of decisions that are given by id and time."""
+        times, names = set(self.times), dict(zip(self.digests, self.names, strict=True))
+        near = (number for number, time in decisions if time in times)
+        return {number: names[digest] for number in near if (digest := digest_of(number, self.salt)) in names}
+
+    def noted(self) -> dict[str, Any]:
+        """Return how many decisions it is about, and why."""
+        return {"decisions": len(self.names), "why": self.why}
+
+
+def digest_of(number: str, salt: str) -> str:
+    """Return what an id is found by, by those who know it."""
+    return blake2b(number.encode("utf-8", "surrogatepass"), digest_size=16, key=bytes.fromhex(salt)).hexdigest()
 
 
 def mark_of(kind: str, body: Mapping[str, Any]) -> Any:

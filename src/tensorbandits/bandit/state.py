@@ -22,7 +22,7 @@ from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
-from tensorbandits.bandit.book import CANCELLED, Book, Record
+from tensorbandits.bandit.book import CANCELLED, INACTIVE, OPEN, Book, Record
 from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
@@ -55,6 +55,7 @@ from tensorbandits.space.labels import read, written
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
 
 _SIDES = {"holdout": HOLDOUT, "caller": CALLER}  # by what decisions are made; the rest is the policy's
+_SPARE = 1_000  # subjects of decisions that are kept no more
 _LAGS = 2_000  # rewards of which it is known how late they came
 
 
@@ -93,6 +94,7 @@ class State:
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
         self.changes = 0  # of settings
         self.actors, self.changelog = Actors(), ChangeLog()
+        self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -147,6 +149,17 @@ class State:
 
     def _plan_cancel(self, command: c.Cancel, time: float) -> list[e.BanditEvent]:
         return [e.Cancelled(time, command.id)] if self.book.plan_cancel(command.id) else []
+
+    def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
+        waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
+        digests = [e.digest_of(number, command.salt) for number, _, _ in command.decisions]
+        names, times = [name for _, name, _ in command.decisions], [made for _, _, made in command.decisions]
+        forgotten = e.Forgotten(time, names, times, digests, command.salt, command.why)
+        return [forgotten, *(e.Cancelled(time, name) for name in waiting)]
+
+    def _is_waiting(self, number: str) -> bool:
+        record = self.book.get(number)
+        return record is not None and record.state in (INACTIVE, OPEN)
 
     def _plan_expire(self, command: c.Expire, time: float) -> list[e.BanditEvent]:
         ended, dropped = self.book.overdue(time=time)
@@ -294,6 +307,28 @@ class State:
 
     def _shadow(self, number: str, reward: float) -> None:
         self.apprentice.reward(number, reward, in_order=self._ends_all)
+
+    def _forgotten(self, event: e.Forgotten) -> list[Lesson]:
+        self.forget(event)
+        return []
+
+    def note_subject(self, number: str, subject: str) -> None:
+        """Take note of whom a decision is for, for as long as the decision is kept."""
+        if len(self.subjects) > 2 * self.book.kept + _SPARE:
+            self.subjects = {one: who for one, who in self.subjects.items() if one in self.book}
+        self.subjects[number] = subject
+
+    def of_subject(self, subject: str) -> list[str]:
+        """Return the decisions that were made for somebody."""
+        return [number for number, one in self.subjects.items() if one == subject]
+
+    def forget(self, event: e.Forgotten) -> None:
+        """Put names in the place of ids; what was counted and learned stays."""
+        if names := event.found(self.book.times()):
+            self.book.rename(names)
+            self.subjects = {one: who for one, who in self.subjects.items() if one not in names}
+            self.apprentice.rename(names)
+            self._early = {at: (cell, r, names.get(one, one)) for at, (cell, r, one) in self._early.items()}
 
     def _unchanged(self, event: e.Unchanged) -> list[Lesson]:
         return []
@@ -489,7 +524,7 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
-        log |= {"actors": self.actors.state(), "changelog": self.changelog.state()}
+        log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -510,6 +545,7 @@ class State:
         if "changelog" in state:  # which was not there at first
             self.actors = Actors.from_state(state["actors"])
             self.changelog = ChangeLog.from_state(state["changelog"])
+            self.subjects = {str(one): str(who) for one, who in state["subjects"].items()}
         else:
             self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
@@ -588,6 +624,7 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.Activate: State._plan_activate,
     c.Cancel: State._plan_cancel,
     c.Expire: State._plan_expire,
+    c.Forget: State._plan_forget,
     c.AddLevel: State._plan_add_level,
     c.RetireLevel: State._plan_retire,
     c.RestoreLevel: State._plan_restore,
@@ -604,6 +641,7 @@ _APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
     e.Amended: State._rewarded,
     e.TimedOut: State._timed_out,
     e.Unchanged: State._unchanged,
+    e.Forgotten: State._forgotten,
     e.Told: State._told,
     e.LevelAdded: State._level_added,
     e.LevelRetired: State._level_retired,

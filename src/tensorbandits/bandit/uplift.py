@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from scipy.special import gammaln
 
-from tensorbandits.bandit import intervals
+from tensorbandits.bandit import intervals, timeline
 from tensorbandits.bandit.comparison import (
     CALLER,
     DECISIONS,
@@ -189,6 +189,24 @@ def side_bounds(side: Weighed, shared: float, kind: str | None, level: float, lo
     error = math.sqrt(max(own, drawn) / side.n) if side.n else math.nan
     found = intervals.amount(side.mean, error, side.events, level, looks)
     return found._replace(low=np.maximum(found.low, 0.0)) if kind in _NOT_NEGATIVE else found
+
+
+def mean_bounds(
+    sums: Floats, kind: str | None, events: float = 1.0, level: float = 0.95, looks: Looks = "anytime"
+) -> Bounds:
+    """Return the bounds of means, of rows (n, 4) of decisions, rewards, their sum and that of their squares.
+
+    ``events`` is the share of rewards that are not 0. Of rewards that are never below 0 no bound is.
+
+    >>> low = mean_bounds(np.array([[40.0, 40.0, 9.0, 60.0]]), "revenue", 0.1).low.item()
+    >>> low, mean_bounds(np.array([[40.0, 40.0, 9.0, 60.0]]), "gaussian", 0.1).low.item() < 0
+    (0.0, True)
+    """
+    found, count = timeline.means(sums), sums[:, 1]
+    if kind in RATES:
+        return intervals.rate(found["mean"], count, level, looks)
+    bounds = intervals.amount(found["mean"], found["error"], count * events, level, looks)
+    return bounds._replace(low=np.maximum(bounds.low, 0.0)) if kind in _NOT_NEGATIVE else bounds
 
 
 def between(

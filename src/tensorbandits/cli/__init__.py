@@ -31,11 +31,24 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve warm backup restore replay fold repair report'
+    'demo simulate reproduce study evaluate serve warm backup restore replay fold retain repair forget report'
     """
     import typer
 
-    from tensorbandits.cli import backup, demo, evaluate, keys, repair, report, reproduce, serve, simulate, study, warm
+    from tensorbandits.cli import (
+        backup,
+        demo,
+        evaluate,
+        forget,
+        keys,
+        repair,
+        report,
+        reproduce,
+        serve,
+        simulate,
+        study,
+        warm,
+    )
 
     app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -64,7 +77,9 @@ def application() -> "typer.Typer":
         backup.restore,
         backup.replay,
         backup.fold,
+        backup.retain,
         repair.repair,
+        forget.forget,
         report.report,
     ):
         app.command(command.__name__)(command)

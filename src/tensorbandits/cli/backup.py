@@ -1,29 +1,67 @@
-"""``tensorbandits backup``, ``restore``, ``replay`` and ``fold``: what whoever runs the service does with its store."""
+"""``tensorbandits backup``, ``restore``, ``replay``, ``fold``, ``retain``: what one does with a service's store."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorbandits.base.checks import check_installed, nearest
-from tensorbandits.cli.common import one_line_errors
+from tensorbandits.cli.common import naming_options, one_line_errors
 from tensorbandits.cli.options import Url
 from tensorbandits.cli.serve import NEEDS
 
 if TYPE_CHECKING:
+    from tensorbandits.service.engine.engine import Engine
     from tensorbandits.store import BanditRow, Store
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write; there must be none.")], store: Url = None
+    file: Annotated[Path, typer.Argument(help="The file to write; there must be none.")],
+    store: Url = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Restore the copy into a scratch store, and add all its events up again.")
+    ] = False,
 ) -> None:
     """Copy a store, as it is at one moment, into a new file, while the service goes on."""
     with one_line_errors(), open_store(store) as opened:
+        before = opened.heads()
         opened.backup(file)
         _say(opened, f"{file}: a copy of {opened.url}")
+        if verify:
+            typer.echo(_verified(file, opened, before))
+
+
+def _verified(file: Path, source: Store, before: Mapping[int, int]) -> str:
+    """Restore a copy into a scratch store and fold it there; return what was found, or raise for what is wrong."""
+    from tensorbandits.service.engine import loading
+    from tensorbandits.store import Store
+
+    with (
+        TemporaryDirectory(prefix="tensorbandits-verify-") as folder,
+        open_store(str(file)) as copied,
+        Store.open(f"{folder}/restored.db") as restored,
+    ):
+        restored.copy_from(copied)
+        heads, now = restored.heads(), source.heads()
+        if heads != copied.heads():
+            raise ValueError(f"{file} does not restore to what it holds: {heads} is not {copied.heads()}")
+        for bandit, seq in before.items():
+            if bandit in now and not seq <= heads.get(bandit, -1) <= now[bandit]:
+                raise ValueError(f"{file} has {heads.get(bandit, 0)} events of bandit {bandit}, but there were {seq}")
+        rows, events, rewards = restored.bandits(), 0, 0.0
+        for row in rows:
+            core = loading.rebuild(restored, row, caches=False)
+            if core.state.seq != heads[row.id] or not loading.agrees(restored, row, core):
+                raise ValueError(f"{file}: the events of {row.name!r} do not add up to what its snapshot says")
+            events, rewards = events + core.state.seq, rewards + core.state.rewards
+    return (
+        f"verified: restored, and {events:,} events of {len(rows):,} bandits, {rewards:,.15g} rewards, added up again"
+    )
 
 
 def restore(
@@ -77,22 +115,69 @@ def fold(
 ) -> None:
     """Write old events to a file, and let the store keep only what they add up to; the service may run."""
     with one_line_errors(), open_store(store) as opened:
-        from tensorbandits.service.engine import loading
         from tensorbandits.service.engine.engine import Engine
-        from tensorbandits.service.engine.host import Host
-        from tensorbandits.service.http import export as exporting
         from tensorbandits.service.metrics import Metrics
 
         engine, row = Engine(opened, Metrics()), find_bandit(opened, bandit)
-        if export.exists():
-            raise ValueError(f"{export} exists; give the name of a new file, so that no events are lost")
-        host = Host(row, loading.rebuild(opened, row))
-        last = host.seq if before is None else before
-        with open(export, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
-            for piece in exporting.events(opened, host, opened.base(row.id), until=last):
-                file.write(piece)
-        count, base = engine.fold(host, last)
+        count, base = _fold(engine, row, before, export)
         typer.echo(f"{row.name}: {count:,} events up to {base:,} are in {export}, and added up in the store")
+
+
+def _fold(engine: Engine, row: BanditRow, before: int | None, place: Path) -> tuple[int, int]:
+    """Write events to a new file, then let them go; return how many, and up to which."""
+    from tensorbandits.service.engine import loading
+    from tensorbandits.service.engine.host import Host
+    from tensorbandits.service.http import export as exporting
+
+    if place.exists():
+        raise ValueError(f"{place} exists; give the name of a new file, so that no events are lost")
+    host = Host(row, loading.rebuild(engine.store, row))
+    last = host.seq if before is None else before
+    with open(place, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
+        for piece in exporting.events(engine.store, host, engine.store.base(row.id), until=last):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())  # before the store forgets them
+    return engine.fold(host, last)
+
+
+def retain(
+    older_than: Annotated[str, typer.Option(help="The age of events that go, such as '90 days' or '12 weeks'.")],
+    export: Annotated[
+        Path | None, typer.Option(help="The folder for Parquet files with the events; needed unless --dry-run.")
+    ] = None,
+    store: Url = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")] = False,
+) -> None:
+    """Let the old events of all bandits go: write them to files, and keep what they add up to; the service may run.
+
+    What was learned, and decisions that wait for their reward, stay. See `fold` for one bandit.
+    """
+    with one_line_errors(), open_store(store) as opened:
+        from tensorbandits.bandit.spans import Span
+        from tensorbandits.service.engine.engine import Engine
+        from tensorbandits.service.metrics import Metrics
+
+        with naming_options("older_than"):
+            age = Span.of(older_than, "older_than")
+        assert age is not None  # words are a span, or refused
+        if not dry_run and export is None:
+            raise ValueError("give --export FOLDER for the events that go, or --dry-run to see which these are")
+        engine, before, total = Engine(opened, Metrics()), opened.clock() - age.length, 0
+        for row in opened.bandits():
+            last, base = opened.last_before(row.id, before), opened.base(row.id)
+            if last <= base:
+                continue
+            total += last - base
+            words = f"{row.name}: {last - base:,} events, up to {last:,}"
+            if dry_run or export is None:
+                typer.echo(f"{words}, would go")
+                continue
+            export.mkdir(parents=True, exist_ok=True)
+            place = export / f"{row.name}-{row.id}-{base + 1}-{last}.parquet"
+            _fold(engine, row, last, place)
+            typer.echo(f"{words}, are in {place}")
+        typer.echo(f"{total:,} events {'would go' if dry_run else 'went'}; what they add up to stays")
 
 
 def open_store(url: str | None, *, new: bool = False) -> Store:

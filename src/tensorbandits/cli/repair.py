@@ -19,7 +19,7 @@ def repair(
     bandit: Annotated[str, typer.Argument(help="The bandit.")],
     store: Url = None,
     skip: Annotated[int | None, typer.Option(min=2, help="The number of the event to leave out.")] = None,
-    who: Annotated[str | None, typer.Option(help="Who decides to leave it out.")] = None,
+    who: Annotated[str | None, typer.Option("--who", "--as", help="Who decides to leave it out.")] = None,
     why: Annotated[str | None, typer.Option(help="Why.")] = None,
 ) -> None:
     """Show the event at which the log of a bandit cannot be read, or leave it out, by an event that says who and why.

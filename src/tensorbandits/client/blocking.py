@@ -75,6 +75,7 @@ class RemoteBandit:
     history = blocking(AsyncRemoteBandit.history)
     events = blocking(AsyncRemoteBandit.events)
     changes = blocking(AsyncRemoteBandit.changes)
+    forget = blocking(AsyncRemoteBandit.forget)
     export = blocking(AsyncRemoteBandit.export)
     report = blocking(AsyncRemoteBandit.report)
     add_level = blocking(AsyncRemoteBandit.add_level)

@@ -52,20 +52,23 @@ class Decisions:
         id: str | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
+        subject: str | None = None,
         fallback: Fallback | None = None,
         **labels: Label,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
-        ``allowed``, ``activate`` and ``id`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice is told what
-        is ``played``, and with which ``propensity`` if that is known; its decision has what it ``would`` have played,
-        see :class:`~tensorbandits.client.Advice`. With a ``fallback``, an arm or a function of the
+        ``allowed``, ``activate``, ``id`` and ``subject`` are those of :meth:`tensorbandits.Bandit.ask`. An apprentice
+        is told what is ``played``, and with which ``propensity`` if that is known; its decision has what it ``would``
+        have played, see :class:`~tensorbandits.client.Advice`. With a ``fallback``, an arm or a function of the
         context, there is a decision also while the service is away: its ``by`` is ``"fallback"``, its propensity
         ``None``. Modes that have the name of an argument are given in the mapping.
         """
         plan = self._fallback if fallback is None else _check_fallback(fallback)
         number = wire.new_key() if id is None and plan is not None else id
         body = self._question(context, labels, allowed, activate, number, played, propensity)
+        if subject is not None:
+            body["subject"] = subject
         try:
             said = await self._exchange.call(wire.write(self._path("ask"), body), spared=plan is not None)
         except (ServerAwayError, ServerError) as away:

@@ -258,6 +258,17 @@ class AsyncRemoteBandit(Decisions):
         """Fold events up to a sequence number, or all, into the state, and delete them; export them first."""
         return await self._write({"before": before}, "fold")
 
+    async def forget(
+        self, *, decision: str | None = None, subject: str | None = None, why: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Remove a person's data: of one decision by its id, or of all that were made for a ``subject``.
+
+        Return how many decisions and events that are. What was counted and learned stays. ``why`` stays in the log: do
+        not name the person in it. With ``dry_run`` nothing is removed. Doing it again changes nothing.
+        """
+        given = {"decision": decision, "subject": subject, "why": why, "dry_run": dry_run}
+        return await self._write({name: value for name, value in given.items() if value is not None}, "forget")
+
 
 def _warm_start(said: Mapping[str, Any]) -> WarmStart:
     return WarmStart(

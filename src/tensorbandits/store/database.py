@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -13,7 +13,7 @@ from typing import Self
 from tensorbandits.base.checks import check_installed
 from tensorbandits.store import copying, statements
 from tensorbandits.store.address import parse
-from tensorbandits.store.backend import Backend
+from tensorbandits.store.backend import Backend, Call
 from tensorbandits.store.errors import (
     BehindError,
     ConflictError,
@@ -34,6 +34,7 @@ from tensorbandits.store.events import (
     Standing,
     check_text,
     events_of,
+    redacted,
     rows_of,
     verified,
 )
@@ -165,6 +166,12 @@ class Store:
         with self._backend.reading() as session:
             return dict(session.rows(statements.heads))
 
+    def last_before(self, bandit: int, time: float) -> int:
+        """Return the number of the last event before the first one of a time or later; 0 if there is none."""
+        with self._backend.reading() as session:
+            found = session.rows(statements.first_from, bandit=bandit, time=time)[0][0]
+        return self.head(bandit).seq if found is None else max(int(found) - 1, 0)
+
     def head(self, bandit: int) -> Head:
         """Return the number and the checksum of a bandit's last event."""
         with self._backend.reading() as session:
@@ -199,7 +206,12 @@ class Store:
         rows = rows_of(bandit, head, news)
         end = rows[-1]
         removal = {"bandit": bandit, "seq": end["seq"], "chain": end["chain"], "time": end["time"]}
-        others = self._backend.append(bandit, head, rows, *([(statements.remove, removal)] if last else []))
+        then: list[Call] = [(statements.remove, removal)] if last else []
+        for row, new in zip(rows, news, strict=True):
+            if new.subject is not None:
+                named = {"bandit": bandit, "subject": check_text(new.subject, "a subject"), "decision": new.decision}
+                then.append((statements.put_subject, named | {"seq": row["seq"], "chain": row["chain"]}))
+        others = self._backend.append(bandit, head, rows, *then)
         if others is not None:
             raise self._refusal(bandit, head, others)
         return [
@@ -379,6 +391,36 @@ class Store:
         with self._backend.reading() as session:
             found = _standing(session, bandit)
         return 0 if found is None else found.base.seq
+
+    # The data of persons.
+
+    def of_subject(self, bandit: int, subject: str) -> list[str]:
+        """Return the ids of the decisions that were made for a subject."""
+        if "\0" in subject:
+            return []
+        with self._backend.reading() as session:
+            return [str(row[0]) for row in session.rows(statements.of_subject, bandit=bandit, subject=subject)]
+
+    def redact(self, bandit: int, names: Mapping[str, str]) -> int:
+        """Put names in the place of ids of decisions, and remove idempotency keys and subjects; return how many events.
+
+        All that has an id of these goes in one transaction, caches too. What events say of cells and rewards stays.
+        """
+        found = [(event, names[number]) for number, some in self.of_decisions(bandit, names).items() for event in some]
+        calls: list[Call] = [
+            (statements.redact, {"bandit": bandit, "seq": event.seq, "name": name, "redacted": redacted(event, name)})
+            for event, name in found
+        ]
+        calls += [(statements.drop_subject, {"bandit": bandit, "decision": number}) for number in names]
+        self._backend.write(*calls, (statements.drop_caches, {"bandit": bandit}), long=True)
+        return len(found)
+
+    def replace_base(self, bandit: int, seq: int, state: bytes) -> bool:
+        """Put another state in the place of the base after an event; say whether the base is still that one."""
+        [done] = self._backend.write(
+            (statements.replace_base, {"bandit": bandit, "seq": seq, "state": state}), long=True
+        )
+        return done.changed > 0
 
     # Keys.
 

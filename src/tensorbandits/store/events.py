@@ -13,6 +13,9 @@ from tensorbandits.store.errors import DamagedError, StoreError
 DECIDED = "Decided"  # the kind of an event that makes a decision; no two of a bandit have the same id
 DELETED = "Deleted"  # the kind of the last event of a bandit that was deleted
 
+FORGOTTEN = "Forgotten"  # the kind of an event that says whose data were removed from earlier ones
+SEAL = "sealed"  # the word of a body under which an event whose data were removed has a checksum of what is left
+
 Row = Sequence[Any]  # seq, time, kind, decision, key, body, chain
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -48,6 +51,7 @@ class New(NamedTuple):
     """An event that has no number yet.
 
     ``body`` is what JSON can write. ``key`` is an idempotency key: no two events of a bandit have the same one.
+    ``subject`` is who a decision is made for; it is kept apart from the log.
     """
 
     kind: str
@@ -55,6 +59,7 @@ class New(NamedTuple):
     body: dict[str, Any] = {}  # noqa: RUF012, nobody changes a body
     decision: str | None = None
     key: str | None = None
+    subject: str | None = None
 
 
 class BanditRow(NamedTuple):
@@ -162,11 +167,35 @@ def verified(bandit: int, head: Head, rows: Iterable[Row]) -> list[Event]:
             raise DamagedError(bandit, head.seq + 1, f"it is missing, and event {seq} comes next")
         if chain is None and head.chain is not None:
             raise DamagedError(bandit, seq, "it has no checksum, but the event before it has one")
-        if chain is not None and chain != checksum(head.chain, row):
+        if chain is not None and chain != checksum(head.chain, row) and not _is_sealed(row):
             raise DamagedError(bandit, seq, "its checksum is wrong: it, or an event before it, was changed")
         events.append(_event(bandit, row))
         head = Head(seq, chain)
     return events
+
+
+def redacted(event: Event, name: str) -> str:
+    """Return the body that is left of an event of a decision whose id is replaced by a name.
+
+    The checksum of the event stays: those that follow build on it, and it can no longer be worked out from the event.
+    So what is left has a checksum of its own, which builds on that.
+    """
+    body = {part: value for part, value in event.body.items() if part not in ("request", SEAL)}
+    if event.chain is None:
+        return _encode(body)
+    left = (event.seq, event.time, event.kind, name, None, _encode(body))
+    return _encode({**body, SEAL: checksum(event.chain, left)})
+
+
+def _is_sealed(row: Row) -> bool:
+    """Say whether data were removed from an event, and what is left is what was left then."""
+    seq, time, kind, decision, key, text, chain = row
+    try:
+        body = json.loads(text)
+        seal = body.pop(SEAL)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return False
+    return bool(seal == checksum(chain, (seq, time, kind, decision, key, _encode(body))))
 
 
 def _event(bandit: int, row: Row, raw: bool = False) -> Event:

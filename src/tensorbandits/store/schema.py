@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "2"  # the newest in migrations/versions
+REVISION = "3"  # the newest in migrations/versions
 VERSION_TABLE = "tensorbandits_version"  # not Alembic's usual name: the database may belong to others as well
 
 metadata = MetaData()
@@ -70,6 +70,17 @@ _some_rows(
     events.c.bandit,
     events.c.decision,
     unique=True,
+)
+
+# Who decisions were made for, by an id of the caller's: apart from the log, so that it can be removed without a trace.
+subjects = Table(
+    "subjects",
+    metadata,
+    Column("bandit", Integer, ForeignKey("bandits.id"), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("decision", Text, nullable=False),
+    PrimaryKeyConstraint("bandit", "subject", "decision"),
+    sqlite_with_rowid=False,
 )
 
 # The base is the state after events that are no longer there; all others are caches.

@@ -18,12 +18,14 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    null,
     select,
     true,
     update,
 )
 
-from tensorbandits.store.schema import bandits, events, keys, snapshots
+from tensorbandits.store.events import FORGOTTEN
+from tensorbandits.store.schema import bandits, events, keys, snapshots, subjects
 
 LARGEST = 2**63 - 1  # number that a database holds
 CACHES = 2  # snapshots that are kept beside the base
@@ -40,6 +42,7 @@ log_columns = (
     events.c.chain,
 )
 _seq = bindparam("seq", type_=BigInteger)
+first_from = select(func.min(events.c.seq)).where(_of_bandit, events.c.time >= bindparam("time", type_=Double))
 _chain = bindparam("chain", type_=Text)
 _limit = bindparam("limit", type_=BigInteger)
 _none: ColumnElement[int] = literal_column(
@@ -130,7 +133,41 @@ def _put(base: bool, *conditions: ColumnElement[bool]) -> Insert:
 
 _newer = select(func.count()).select_from(_caches.where(snapshots.c.seq > _seq).subquery()).scalar_subquery()
 put_base = _put(True, bandits.c.folded == _seq)
-put_cache = _put(False, bandits.c.folded < _seq, _newer < literal_column(str(CACHES)))
+# A state of before a person's data were removed is not kept any more.
+_forgotten_since = select(events.c.seq).where(
+    events.c.bandit == bandits.c.id, events.c.seq > _seq, events.c.kind == literal_column(f"'{FORGOTTEN}'")
+)
+put_cache = _put(
+    False, bandits.c.folded < _seq, _newer < literal_column(str(CACHES)), ~_forgotten_since.correlate(bandits).exists()
+)
+replace_base = (
+    update(snapshots)
+    .where(_state_of, snapshots.c.base.is_(True), snapshots.c.seq == _seq)
+    .values(state=bindparam("state", type_=LargeBinary))
+)
+
+# Subjects.
+_subject = bindparam("subject", type_=Text)
+_decision = bindparam("decision", type_=Text)
+_written = select(events.c.seq).where(
+    events.c.bandit == bandits.c.id, events.c.seq == _seq, events.c.chain == bindparam("chain", type_=Text)
+)
+# Goes with an append; where that could not be, this does nothing.
+put_subject = insert(subjects).from_select(
+    ["bandit", "subject", "decision"],
+    select(bandits.c.id, _subject, _decision).where(_this, _written.correlate(bandits).exists()),
+)
+of_subject = (
+    select(subjects.c.decision)
+    .where(subjects.c.bandit == bindparam("bandit"), subjects.c.subject == _subject)
+    .order_by(subjects.c.decision)
+)
+drop_subject = delete(subjects).where(subjects.c.bandit == bindparam("bandit"), subjects.c.decision == _decision)
+redact = (
+    update(events)
+    .where(_of_bandit, events.c.seq == _seq)
+    .values(decision=bindparam("name", type_=Text), key=null(), body=bindparam("redacted", type_=Text))
+)
 
 # Keys.
 put_key = insert(keys)

@@ -29,6 +29,7 @@ from tensorbandits.service.engine.loading import CannotApplyError
 from tensorbandits.space.labels import Label, written
 from tensorbandits.store import BanditRow, Event, FoldedError, Head, Store
 from tensorbandits.store.errors import QuarantinedError
+from tensorbandits.store.events import SEAL
 
 if TYPE_CHECKING:
     from tensorbandits.service.engine.orders import Order
@@ -77,12 +78,17 @@ class Host:
     # The log.
 
     def follow(self, events: Sequence[Event]) -> int:
-        """Take in the next events of the log; return how many were new. The turn is held."""
+        """Take in the next events of the log; return how many were new. The turn is held.
+
+        A :class:`FoldedError` says that a decision of theirs is known by another id here, as it was forgotten since.
+        """
         core, before = self.core, self.seq
         try:
             for event in events:
                 loading.step(core, event)
         except CannotApplyError as error:
+            if any(SEAL in event.body for event in events if event.seq == error.seq):
+                raise FoldedError(f"data were removed from event {error.seq}: start again from the base") from error
             self.quarantine(error.seq, error.why)
             raise QuarantinedError(str(self.quarantined)) from error
         self.taught()
@@ -124,13 +130,14 @@ class Host:
         active: bool = True,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
+        subject: str | None = None,
     ) -> Ask:
         """Return a request, given in labels, in the levels of this bandit."""
         space = self.core.space
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
-        return Ask(space.given(context), chosen, id, active, cell, propensity)
+        return Ask(space.given(context), chosen, id, active, cell, propensity, subject)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""

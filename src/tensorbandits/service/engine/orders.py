@@ -63,6 +63,7 @@ class Order:
     waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None  # of whoever awaits it
     done: Future[Any] | None = None  # of whoever waits in a thread
     actor: str = field(default_factory=ACTOR.get)  # who wants it
+    subject: str | None = None  # who a decision is made for
     until: float = field(default_factory=UNTIL.get)  # after which it is not written any more
     since: float = field(default_factory=time.monotonic)  # when it came
     together: Sequence[Order] = ()  # those of one request, this one too, which are carried out all or none
@@ -97,7 +98,7 @@ class Order:
                 body[MARK] = mark(self.actor)
             if at == 0 and self.request is not None and (key is not None or self.chosen_id is not None):
                 body["request"] = self.request
-            found.append(New(event.kind, event.time, body, event.decision, key))
+            found.append(New(event.kind, event.time, body, event.decision, key, self.subject))
         return found
 
     def refusal(self) -> Exception | None:
@@ -163,6 +164,8 @@ def ask(
     draw = draw or host.draw
     if request.id is not None:
         check_id(request.id)
+    if request.subject is not None:
+        check_id(request.subject, "subject")
     drawn: c.Drawn | None = None
     try:
         drawn = draw(request)
@@ -197,7 +200,7 @@ def ask(
         return repeat(found[0])
 
     answer = lambda order: host.decision(order.events[0])  # noqa: E731
-    return Order(host, plan, answer, repeat, look_up, key, fingerprint, request.id, soon=True)
+    return Order(host, plan, answer, repeat, look_up, key, fingerprint, request.id, soon=True, subject=request.subject)
 
 
 def _refuse_another_cell(host: Host, event: Event, request: c.Ask) -> None:

@@ -27,6 +27,7 @@ from tensorbandits.store import (
     BehindError,
     DamagedError,
     Event,
+    FoldedError,
     RepeatedError,
     Store,
     StoreError,
@@ -208,8 +209,9 @@ class Writer:
                     break  # else others have written what the plans did not know of
             except BehindError as error:  # another server was first
                 host.unsure = True
-                host.follow(error.events)
-                host.unsure = not error.events  # if there are more, the next append will say so
+                with contextlib.suppress(FoldedError):  # in which case it reads all there is
+                    host.follow(error.events)
+                    host.unsure = not error.events  # if there are more, the next append will say so
             except RepeatedError:
                 host.unsure = True
                 self._find_repeats(host, batch)

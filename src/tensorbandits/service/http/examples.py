@@ -83,6 +83,7 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     "ask": {
         "for a new customer": {"context": _NEW},
         "of some channels, with an id": {"context": _NEW, "allowed": {"channel": ["mail"]}, "id": "order-17"},
+        "for somebody who may ask to be forgotten": {"context": _NEW, "subject": "customer-4711"},
     },
     "ask_many": {"for two customers": {"requests": [{"context": _NEW}, {"context": {"segment": "old"}}]}},
     "tell": {
@@ -105,6 +106,10 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     },
     "remove_rule": {"as the bandit lists it": _RULE},
     "fold": {"the first events": {"before": 2}},
+    "forget": {
+        "what would be removed": {"subject": "customer-4711", "why": "the customer asked us to", "dry_run": True},
+        "one decision": {"decision": "order-18", "why": "the customer asked us to"},
+    },
     "preview_bandit": {"offers, of which one in fifty is clicked": {**OFFERS, "rate": 0.02}},
     "preview_change": {"more holdout": {"settings": {"holdout": 0.1}}, "a rule": {"add_rule": _RULE}},
     "create_key": {"for web servers": {"name": "the shop's web servers", "role": "decide", "bandits": ["offers"]}},
@@ -167,7 +172,9 @@ ANSWERS: dict[str, Any] = {
     "list_changes": {"changes": [_CHANGE], "total": 1, "next": None, "actors": ["Ann"], "since": 0, "lost": 0},
     "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
+    "stream": 'event: change\nid: 1\ndata: {"number": 1, "kind": "Created", "actor": "web"}\n\n',
     "fold": {"folded": 2, "base": 2},
+    "forget": {"decisions": 1, "events": 2, "cancelled": 0, "dry_run": False},
     "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},
     "me": {"role": "decide", "bandits": ["offers"], "name": "web", "open": False, "version": "1.0.0"},
     "list_keys": {"keys": [_KEY]},

@@ -213,6 +213,10 @@ class AskBody(Body):
     propensity: float | None = Field(
         default=None, ge=1e-9, le=1, description="Apprentices: the probability of that, at least 1e-9."
     )
+    subject: Id | None = Field(
+        default=None,
+        description="Whom it is for, by an id of yours: kept apart, to find and remove what is known of a person.",
+    )
 
 
 def _pause(value: Any) -> Any:
@@ -440,7 +444,15 @@ class EventsAnswer(BaseModel):
 
 
 ChangeKind = Literal[
-    "Created", "Changed", "LevelAdded", "LevelRetired", "LevelRestored", "RuleChanged", "Imported", "Skipped"
+    "Created",
+    "Changed",
+    "LevelAdded",
+    "LevelRetired",
+    "LevelRestored",
+    "RuleChanged",
+    "Imported",
+    "Skipped",
+    "Forgotten",
 ]
 
 
@@ -570,6 +582,27 @@ class Imported(BaseModel):
     added: dict[str, list[Label]]
     skipped: dict[str, dict[str, float]]
     changed: bool
+
+
+class ForgetBody(Body):
+    """Whose data are to be removed: those of one decision, or of all decisions that were made for a subject."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": list(examples.BODIES["forget"].values())})
+    decision: Id | None = Field(default=None, description="The id of one decision.")
+    subject: Id | None = Field(default=None, description="A subject that asks were given.")
+    why: StrictStr = Field(
+        min_length=1, max_length=500, description="The reason, which stays in the log: do not name the person in it."
+    )
+    dry_run: StrictBool = Field(default=False, description="Whether only to say what would be removed.")
+
+
+class ForgottenAnswer(BaseModel):
+    """What was removed, or would be. Counts, rewards and what was learned stay; decisions have other ids."""
+
+    decisions: int
+    events: int = Field(description="Of these decisions, that are still in the log.")
+    cancelled: int = Field(description="Decisions that waited for a reward, and were cancelled first.")
+    dry_run: bool
 
 
 class Folded(BaseModel):

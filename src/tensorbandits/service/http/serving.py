@@ -43,6 +43,7 @@ class Serving:
     def __init__(self, settings: Settings, store: Store, engine: Engine, keys: Keys, metrics: Metrics) -> None:
         self.settings, self.store, self.engine, self.keys, self.metrics = settings, store, engine, keys, metrics
         self.view_cache = ViewCache()
+        self.listeners = 0  # to server-sent events
         self.view_threads = CapacityLimiter(2)  # of their own: some views take seconds
         self.body_threads = CapacityLimiter(2)  # that read large bodies
         self.imports = CapacityLimiter(1)  # one after the other, as they take memory
@@ -127,8 +128,10 @@ def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
         active=given.get("activate", True),
         played=None if given.get("played") is None else named(given["played"]),
         propensity=given.get("propensity"),
+        subject=given.get("subject"),
     )
-    mark = fingerprint("ask", body.meant()) if key is not None or request.id is not None else None
+    meant = {name: value for name, value in body.meant().items() if name != "subject"}  # of which the log says nothing
+    mark = fingerprint("ask", meant) if key is not None or request.id is not None else None
     return orders.ask(host, request, key, mark)
 
 

@@ -175,6 +175,34 @@ def check_backups(make: Make) -> None:
                 assert other.create("c", []).id > bandit.id + 1
 
 
+def check_data_of_persons_are_removed(make: Make) -> None:
+    """Ids, keys and subjects go, what is left can be read and checked, and no state of before is kept any more."""
+    with make() as store:
+        made = [New("Decided", float(at), {"at": at, "request": "f"}, f"d{at}", f"k{at}", "ann") for at in range(3)]
+        bandit = store.create("a", [New("Created", 0.0)])
+        append(store, bandit, [*made, New("Decided", 3.0, {}, "d3", None, "bob"), New("Rewarded", 4.0, {}, "d1")])
+        refused(BehindError, store.append, bandit.id, Head(1), [New("Decided", 3.0, {}, "d4", None, "ann")])
+        assert store.of_subject(bandit.id, "ann") == ["d0", "d1", "d2"]
+        before = list(store.events(bandit.id))
+        store.put_snapshot(bandit.id, 3, b"state with ids")
+        append(store, bandit, [New("Forgotten", 5.0)])
+        assert store.redact(bandit.id, {"d0": "x0", "d1": "x1"}) == 3
+        assert store.snapshot(bandit.id) is None
+        store.put_snapshot(bandit.id, 4, b"state of before")  # as a server that does not know yet does
+        assert store.snapshot(bandit.id) is None
+        left = list(store.events(bandit.id))
+        assert [event.decision for event in left] == [None, "x0", "x1", "d2", "d3", "x1", None]
+        assert [event.key for event in left] == [None, None, None, "k2", None, None, None]
+        assert [event.body.get("at") for event in left] == [event.body.get("at") for event in before] + [None]
+        assert [event.chain for event in left[:-1]] == [event.chain for event in before]
+        assert (store.of_subject(bandit.id, "ann"), store.of_subject(bandit.id, "bob")) == (["d2"], ["d3"])
+        append(store, bandit, [New("x", 6.0)])
+        store.fold(bandit.id, 7, b"base")
+        assert store.replace_base(bandit.id, 7, b"cleaned")
+        assert not store.replace_base(bandit.id, 6, b"no base")
+        assert store.snapshot(bandit.id) == (7, b"cleaned")
+
+
 def check_a_backup_can_be_restored_here(make: Make) -> None:
     """An empty store takes in all of another, and goes on."""
     with make() as store, Store.open("sqlite://") as source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from tensorbandits.bandit import reporting, warm_start
 from tensorbandits.bandit.commands import Import
 from tensorbandits.bandit.settings import named
-from tensorbandits.service.engine import orders
+from tensorbandits.service.engine import forgetting, orders
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.http import export, formats, imports, previews, schemas
 from tensorbandits.service.http.errors import Responses
@@ -211,6 +212,29 @@ async def fold(name: Name, body: schemas.Fold, service: Served) -> Response:
     host = await service.host(name)
     count, base = await run_in_threadpool(service.engine.fold, host, body.before)
     return reply({"folded": count, "base": base})
+
+
+@router.route_of("forget", response_model=schemas.ForgottenAnswer)
+async def forget(name: Name, body: schemas.ForgetBody, service: Served, grant: Caller) -> Response:
+    """Remove a person's data: ids, subject and idempotency keys of their decisions; doing it again changes nothing.
+
+    What was counted and learned stays, and so do the decisions, under names that mean nothing. That it was done is an
+    event with actor and reason. Backups of before, and files that were exported, are out of reach.
+    """
+    host = await service.host(name)
+    found = await run_in_threadpool(
+        lambda: forgetting.forget(
+            service.store,
+            host,
+            service.engine.clock.now,
+            actor=grant.name,
+            why=body.why,
+            decision=body.decision,
+            subject=body.subject,
+            dry_run=body.dry_run,
+        )
+    )
+    return reply(asdict(found))
 
 
 @router.route_of("view", response_model=dict[str, Any])

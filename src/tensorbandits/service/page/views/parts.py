@@ -10,9 +10,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.bandit import intervals
 from tensorbandits.bandit.intervals import RATES, Looks, check_looks
-from tensorbandits.bandit.timeline import means
+from tensorbandits.bandit.uplift import mean_bounds
 from tensorbandits.base.checks import check_probability
 from tensorbandits.model.enough import at_first
 from tensorbandits.space import Space
@@ -55,10 +54,7 @@ def bounds(sums: Floats, kind: str | None, events: float = 1.0, looks: Looks = "
     >>> found["mean"].item(), found["low"].item(), round(found["high"].item(), 2)
     (0.0, 0.0, 0.32)
     """
-    found, count = means(sums), sums[:, 1]
-    if kind in RATES:
-        return intervals.rate(found["mean"], count, looks=looks)._asdict()
-    return intervals.amount(found["mean"], found["error"], count * events, looks=looks)._asdict()
+    return mean_bounds(sums, kind, events, looks=looks)._asdict()
 
 
 USUAL_RATE = 0.05  # of decisions that earn something, where nobody knows yet
