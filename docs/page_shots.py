@@ -28,6 +28,10 @@ SHOTS = (  # which view, where it is, how wide, which colours
     ("drift", "campaign/drift", "desktop", "light"),
     ("apprentice", "apprentice/apprentice", "desktop", "light"),
     ("events", "campaign/events", "desktop", "dark"),
+    ("control", "campaign/control", "desktop", "light"),
+    ("control", "apprentice/control", "phone", "dark"),
+    ("levels", "campaign/levels", "desktop", "light"),
+    ("new", "-/new", "desktop", "light"),
     ("health", "campaign/health", "desktop", "light"),
 )
 SIZES = {"desktop": ({"width": 1200, "height": 1000}, 1), "phone": ({"width": 360, "height": 1100}, 2)}

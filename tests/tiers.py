@@ -64,6 +64,7 @@ MEDIUM = (
     "tests/service/test_revenue.py",
     "tests/service/test_stopping.py",
     "tests/service/test_strange.py",
+    "tests/service/test_stream.py",
     "tests/service/test_time.py",
     "tests/service/test_together.py",
     "tests/service/test_troubles.py",

@@ -271,6 +271,8 @@ def _send(world: World, case: Case, mode: GenerationMode, report: Report) -> Non
         case.path_parameters["name"] = world.random.choice([*BANDITS])
     if caller == "open" and isinstance(case.body, dict) and case.body.get("role") == "admin":
         case.body["role"] = "decide"  # with the first key of an admin the service would be open no more
+    for header in [one for one in case.headers or () if one.lower() == "x-request-timeout"]:
+        del case.headers[header]  # one that has passed is answered 504, as it asked for
     response = case.call(base_url=world.url, session=world.session, headers=world.headers(caller), timeout=120)
     report.statuses[response.status_code] += 1
     report.callers[caller] += 1

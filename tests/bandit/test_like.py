@@ -119,3 +119,13 @@ def test_levels_may_start_alike_while_others_ask_and_tell(tmp_path):
     assert sum(one.state_dict()["teller"]["history"]["lengths"]) == 160
     one.save(tmp_path / "one")
     assert tb.Bandit.load(tmp_path / "one").policy.ledger == one.policy.ledger
+
+
+def test_a_checkup_counts_no_reward_that_nobody_earned():
+    one, rng = bandit("ucb"), np.random.default_rng(0)
+    for at in range(120):
+        tell(one, "spring" if at % 2 else "winter", float(rng.standard_normal()))
+    before = one.diagnose(max_rank=1)
+    one.add_level("offer", "summer", like="spring", rewards=30)
+    assert one.policy.pseudo.rounds == 30.0
+    assert one.diagnose(max_rank=1).structure.rewards == before.structure.rewards == 90

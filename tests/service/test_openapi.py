@@ -146,6 +146,7 @@ def test_every_example_works(tmp_path, document, operations):
         ):
             send(name)
         send("me")
+        send("stream")
         send("overviews")
         send("list_keys")
         send("diagnose")

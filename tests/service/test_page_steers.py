@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.service.browsing import SCREENS, feed
-from tests.service.served import until
+from tests.service.browsing import SCREENS, feed, refuse
+from tests.service.served import Service, until
 
 RULE = {"forbid": {"offer": "c", "channel": "sms"}}
 
@@ -159,6 +159,30 @@ def test_a_rule_says_which_share_it_forbids(served, person):
     assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [True, False, False]
 
 
+PLACES = ["", "-/new", "-/keys", "nobody", "campaign/control", "campaign/levels", "campaign/events", "campaign/reward"]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_nothing(served, person, screen):
+    one = person("", screen)
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        refuse("axe-playwright-python is not installed: it is one of the development packages")
+    for place in PLACES:
+        one.page.open(place)
+        one.tab.wait_for_selector("main h1")
+        one.tab.wait_for_function("() => !document.querySelector('#panel') || document.querySelector('#panel *')")
+        if place == "campaign/levels":  # with a dialog in front
+            one.tab.get_by_text("Make a rule").click()
+            one.press("Retire offer a")
+            one.reads("Retire a?")
+        found = Axe().run(one.tab).response["violations"]
+        assert [(place, each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        if one.tab.locator("dialog").count():
+            one.tab.keyboard.press("Escape")
+
+
 def test_deleting_asks_for_the_name(served, person):
     served.create("doomed", reward="bernoulli")
     one = person("doomed/control")
@@ -172,3 +196,123 @@ def test_deleting_asks_for_the_name(served, person):
     go.click()
     one.tab.wait_for_selector("h1:has-text('Bandits')")
     assert served.http.get("/v1/bandits/doomed").status_code == 404
+
+
+def test_a_bandit_is_made_from_nothing_and_decides(served, person):
+    one = person("-/new")
+    one.tab.get_by_label("Name", exact=True).fill("spring")
+    for at, (name, levels) in enumerate([("segment", "new\nold"), ("offer", "a, b, video")]):
+        mode = one.tab.locator("fieldset", has_text=f"Mode {at + 1}")
+        mode.get_by_label("Name of the mode").fill(name)
+        mode.get_by_label("Levels").fill(levels)
+    one.tab.get_by_label("given, not chosen").first.check()
+    one.tab.get_by_label("About how many decisions earn something, percent").fill("2")
+    one.press("Make it …")
+    one.reads("Make spring?", "6: 2 segment × 3 offer", "for each of 2 contexts", "if 2.0")
+    assert served.http.get("/v1/bandits/spring").status_code == 404  # nothing is made by looking
+    one.confirms("Make it")
+    one.tab.wait_for_selector("h1:has-text('spring')")
+    one.page.says("No decisions yet")
+    detail = served.bandit("spring").detail()
+    settings = {name: detail["settings"][name] for name in ("window", "default", "holdout")}
+    assert (detail["context"], settings) == (["segment"], {"window": "30 min", "default": 0, "holdout": 0.05})
+    assert served.bandit("spring").ask(segment="old")["arm"]["offer"] in ("a", "b", "video")
+    assert one.page.wrong == []
+
+
+def test_modes_come_from_a_csv_file_and_what_is_wrong_is_said(served, person, tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text('\ufeffshop;"size, cm"\r\nNord;10\r\n"Sued ""am See""";20\r\nNord;20\r\n', encoding="utf-8")
+    one = person("-/new", "phone dark")
+    one.tab.get_by_label("Name", exact=True).fill("sizes")
+    one.tab.locator("input[type=file]").set_input_files(file)
+    one.page.says("2 columns were read", "#toast")
+    one.tab.get_by_label("labels are numbers").last.check()
+    one.press("Look at it first")
+    one.page.says("4: 2 shop × 2 size, cm", ".preview")
+    one.press("Make it …")
+    one.confirms("Make it")
+    one.tab.wait_for_selector("h1:has-text('sizes')")
+    levels = served.bandit("sizes").detail()["levels"]
+    assert [level["label"] for level in levels["shop"]] == ["Nord", 'Sued "am See"']
+    assert [level["label"] for level in levels["size, cm"]] == [10, 20]
+    one.page.open("-/new")
+    one.tab.get_by_label("Name", exact=True).fill("sizes")
+    file.write_text("a,a\n1,2\n")
+    one.tab.locator("input[type=file]").set_input_files(file)
+    one.page.says("Two columns of the file are named", ".card")
+    one.tab.get_by_label("Name of the mode").first.fill("offer")
+    one.press("Make it …")
+    one.page.says("has no levels", ".create")
+    one.tab.get_by_label("Levels").first.fill("a, b")
+    one.press("Make it …")
+    one.page.says("is named sizes already", ".create")
+    assert one.page.wrong == []
+
+
+def test_keys_are_made_and_revoked_and_what_a_key_may_not_is_explained(tmp_path, visit):
+    with Service(tmp_path / "keys.db") as service:
+        service.create("campaign", reward="bernoulli")
+        page = visit(service.url)
+        page.open()
+        one = Person(page)
+        one.tab.get_by_role("link", name="Keys").click()
+        page.says("There are no keys", "main")
+
+        def make(name, role):
+            one.tab.get_by_label("For whom").fill(name)
+            one.tab.get_by_label("It may").select_option(role)
+            one.press("Make the key …")
+            one.confirms("Make it", name)
+            page.says(f"The key for {name}", "main")
+            return one.tab.locator(".alert pre").inner_text()
+
+        admin = make("boss", "admin")
+        one.press("Sign in with it here")
+        one.tab.get_by_role("cell", name="boss", exact=True).wait_for()
+        read = make("analyst", "read")
+        rows = service.http.get("/v1/keys", headers={"Authorization": f"Bearer {admin}"}).json()["keys"]
+        assert [(row["name"], row["role"]) for row in rows] == [("boss", "admin"), ("analyst", "read")]
+        one.press("Sign out")
+        one.tab.get_by_label("API key").fill(read)
+        one.tab.keyboard.press("Enter")
+        page.says("No bandits", "main") if one.tab.locator(".empty").count() else None
+        one.tab.wait_for_selector("h1:has-text('Keys')")
+        page.says("To handle keys, sign in with a key of the role admin", "main")
+        page.open("campaign/control")
+        page.says("Your key (analyst) has the role read")
+        for never in ("Pause …", "Delete this bandit …", "Show what changes …"):
+            assert one.tab.get_by_role("button", name=never).count() == 0
+        page.open("-/new")
+        page.says("To make a bandit", "main")
+        one.press("Sign out")
+        one.tab.get_by_label("API key").fill(admin)
+        one.tab.keyboard.press("Enter")
+        one.tab.wait_for_selector("h1:has-text('New bandit')")
+        page.open("-/keys")
+        one.press("Revoke the key analyst")
+        one.confirms("Revoke", "It cannot be undone")
+        until(lambda: service.http.get("/v1/me", headers={"Authorization": f"Bearer {read}"}).status_code == 401)
+
+
+def test_a_list_of_many_is_searched_sorted_and_asked_for_at_once(service, served, person):
+    for at in range(70):
+        service.create(f"many-{at}", {"offer": ["a", "b"]}, context=(), policy="ucb", rank=None)
+    service.bandit("many-7").patch(paused=True)
+    one = person("")
+    one.tab.wait_for_selector(".card.bandit")
+    until(lambda: one.tab.wait_for_timeout(50) or any("/v1/overviews" in url for url in one.page.asked))
+    assert not any("/view/" in url for url in one.page.asked)
+    assert one.tab.locator(".card.bandit").count() <= 60  # the others are drawn as one scrolls
+    one.tab.get_by_label("State").select_option("paused")
+    one.tab.wait_for_function("() => document.querySelectorAll('.card.bandit').length === 1")
+    assert "many-7" in one.page.text(".cards")
+    one.tab.get_by_label("State").select_option("")
+    one.tab.get_by_label("Search bandits").fill("MANY-6")
+    one.page.says("11 of", "main")
+    one.tab.get_by_label("Sort by").select_option("created")
+    assert one.tab.locator(".card.bandit h2 a").first.inner_text() == "many-69"
+    one.page.open("nobody")
+    one.tab.wait_for_selector("h1:has-text('No such bandit')")
+    one.tab.get_by_role("link", name="See all bandits").click()
+    one.tab.wait_for_selector("h1:has-text('Bandits')")

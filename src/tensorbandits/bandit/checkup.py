@@ -49,7 +49,7 @@ class Movement(NamedTuple):
 
     ``verdict`` is ``"moved"``, ``"still"`` where a level that earned half, or twice, what it did would mostly have been
     noticed, or ``"too few"``; ``needed`` is about how many rewards it takes to tell, of clicks that have not come yet
-    how many clicks (``in_events``). ``unjudged`` are levels of which it cannot be told, by mode.
+    how many clicks (``in_events``). ``unjudged`` are levels of which it cannot be known, by mode.
     """
 
     verdict: Literal["moved", "still", "too few"]
@@ -90,8 +90,8 @@ class Checkup:
         return "\n".join([self.words, *todo, repr(self.structure)])
 
 
-class Told(NamedTuple):
-    """What a bandit was told, and what its policy makes of it: all that a checkup looks at."""
+class Known(NamedTuple):
+    """What a bandit knows, and what its policy makes of it: all that a checkup looks at."""
 
     space: Space
     ledger: Ledger
@@ -104,18 +104,18 @@ class Told(NamedTuple):
     floors: bool
 
 
-def checkup(told: Told, *, max_rank: int, seed: int) -> Checkup:
+def checkup(known: Known, *, max_rank: int, seed: int) -> Checkup:
     """Return what rewards say of structures, beside those that a policy plays, and which levels moved."""
-    kind = _kind(told.ledger, told.history, told.reward)
-    if told.ledger.rounds < FEWEST:
-        matter = matters.too_few(told.space.shape, kind, told.ledger.rounds, FEWEST)
+    kind = _kind(known.ledger, known.history, known.reward)
+    if known.ledger.rounds < FEWEST:
+        matter = matters.too_few(known.space.shape, kind, known.ledger.rounds, FEWEST)
         structure = Diagnosis(kind, 0, {}, {}, None, None, matter.words, needed=matter.needed)
     else:
-        reward = told.reward or kind
-        structure = diagnose(told.ledger, reward, max_rank=max_rank, seed=seed, playing=told.playing)
-        matter = Matters.of(structure, told.together, told.ledger.rounds)
+        reward = known.reward or kind
+        structure = diagnose(known.ledger, reward, max_rank=max_rank, seed=seed, playing=known.playing)
+        matter = Matters.of(structure, known.together, known.ledger.rounds)
         structure = replace(structure, words=matter.words)  # one voice: held-out rewards alone may say otherwise
-    movement = _movement(told, kind)
+    movement = _movement(known, kind)
     return Checkup(
         structure=structure,
         moved=movement.moved,
@@ -124,12 +124,12 @@ def checkup(told: Told, *, max_rank: int, seed: int) -> Checkup:
         words=movement.words,
         matters=matter,
         drift=movement,
-        actions=tuple(_actions(told, matter, movement)),
+        actions=tuple(_actions(known, matter, movement)),
     )
 
 
 def _kind(ledger: Ledger, history: History, reward: str | None) -> Kind:
-    """The kind of reward that is told, or that rewards which have not faded show."""
+    """The kind of reward that is known, or that rewards which have not faded show."""
     if reward is not None:
         return kind_of_reward(reward, ledger)[0]
     whole = Ledger(history.shape)
@@ -138,19 +138,19 @@ def _kind(ledger: Ledger, history: History, reward: str | None) -> Kind:
     return kind_of(whole if len(whole) else ledger)
 
 
-def _movement(told: Told, kind: Kind) -> Movement:
-    found, noticed = drift(told.history, kind), sensitivity(told.history, kind)
-    moved = tuple(_named(told.space, move) for move in found.moves)
+def _movement(known: Known, kind: Kind) -> Movement:
+    found, noticed = drift(known.history, kind), sensitivity(known.history, kind)
+    moved = tuple(_named(known.space, move) for move in found.moves)
     unjudged = {
         mode: tuple(
             label
-            for level, label in enumerate(told.space.levels[at])
-            if level not in noticed.levels[at] and label not in told.space.retired.get(mode, [])
+            for level, label in enumerate(known.space.levels[at])
+            if level not in noticed.levels[at] and label not in known.space.retired.get(mode, [])
         )
-        for at, mode in enumerate(told.space.modes)
+        for at, mode in enumerate(known.space.modes)
     }
     unjudged = {mode: labels for mode, labels in unjudged.items() if labels}
-    what = "conversion rates" if told.ledger.kind else "mean rewards"
+    what = "conversion rates" if known.ledger.kind else "mean rewards"
     verdict: Literal["moved", "still", "too few"]
     if moved:
         verdict, words = "moved", _moved_words(found, moved, what)
@@ -209,22 +209,22 @@ def _too_few_words(found: Drift, kind: Kind, noticed: Sensitivity) -> str:
     )
 
 
-def _actions(told: Told, matter: Matters, movement: Movement) -> Iterator[Action]:
+def _actions(known: Known, matter: Matters, movement: Movement) -> Iterator[Action]:
     fallen = [(m.mode, m.label) for m in movement.moved if m.mode is not None and m.after < m.before]
     for mode, label in fallen:
-        if label is not None and (found := actions.retire(told.space, mode, label)) is not None:
+        if label is not None and (found := actions.retire(known.space, mode, label)) is not None:
             yield found
-    if movement.moved and told.forgets is not None and not told.forgets:
+    if movement.moved and known.forgets is not None and not known.forgets:
         yield actions.forget(max(one.ago for one in movement.moved))
-    if movement.verdict == "still" and not told.floors:
+    if movement.verdict == "still" and not known.floors:
         decided = {
             mode: labels
             for mode, labels in movement.unjudged.items()
-            if told.space.position(mode) not in told.space.context
+            if known.space.position(mode) not in known.space.context
         }
         if (floors := actions.try_again(decided)) is not None:
             yield floors
-    if told.structure == "additive" and matter.verdict == "together":
+    if known.structure == "additive" and matter.verdict == "together":
         yield actions.rebuild(None)
-    elif told.structure not in (None, "additive") and matter.verdict == "alone":
+    elif known.structure not in (None, "additive") and matter.verdict == "alone":
         yield actions.rebuild("additive")

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorbandits.bandit import beliefs
 from tensorbandits.bandit.beliefs import Beliefs
-from tensorbandits.bandit.checkup import Checkup, Told, checkup
+from tensorbandits.bandit.checkup import Checkup, Known, checkup
 from tensorbandits.bandit.commands import Ask, Command, Drawn, Expire, Import
 from tensorbandits.bandit.comparison import Compared
 from tensorbandits.bandit.draws import Draws
@@ -41,6 +41,7 @@ from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import NothingAllowedError
 
+_NOTHING = 1e-6  # rewards of a cell that has none
 _CHECKED = 300.0  # seconds for which a checkup is good, if rewards have not grown by a tenth
 
 _LOG = logging.getLogger("tensorbandits.decisions")
@@ -207,15 +208,15 @@ class Core:
             with self.lock:
                 self.learner.take_in()
                 past, shape = self.state.history.state(), self.state.history.shape
-            ledger, playing = self.policy.copy_ledger(), self.policy.playing()
+            ledger, playing = _earned(self.policy.copy_ledger(), self.policy.pseudo), self.policy.playing()
         history = History.from_state(past, shape)
         if shape != ledger.shape:
             history.grow(ledger.shape)
-        return checkup(self._told(ledger, history, playing), max_rank=max_rank, seed=seed)
+        return checkup(self._known(ledger, history, playing), max_rank=max_rank, seed=seed)
 
-    def _told(self, ledger: Ledger, history: History, playing: Mapping[str, float]) -> Told:
+    def _known(self, ledger: Ledger, history: History, playing: Mapping[str, float]) -> Known:
         policy, model = self.policy, as_modelling(self.policy)
-        return Told(
+        return Known(
             *(self.space.copy(), ledger, history, getattr(policy, "reward", None), playing),
             together=None if model is None or not ledger.rounds else model.acting_together(),
             structure=getattr(policy, "structure", None),
@@ -281,6 +282,24 @@ def restored_core(state: dict[str, Any], time: float, ring: int, code: dict[str,
     """Return the core that :meth:`Core.frozen` made into plain data; ``code`` are arguments that are no data."""
     policy = Policy.from_state_dict(saving.attached(dict(state["policy"]), code))
     return Core(restored(state, policy, time), ring)
+
+
+def _earned(ledger: Ledger, pseudo: Ledger) -> Ledger:
+    """Return the rewards of a ledger that were earned: held-out ones that nobody earned would be evidence of nothing.
+
+    Of revenue, whose amounts have sums of their own, all are kept.
+    """
+    if not len(pseudo) or ledger.kind:
+        return ledger
+    places = {tuple(cell): at for at, cell in enumerate(ledger.cells.tolist())}
+    at = np.array([places[tuple(cell)] for cell in pseudo.cells.tolist()])
+    sums = np.array([ledger.counts, ledger.totals, ledger.squares])
+    sums[:, at] -= np.array([pseudo.counts, pseudo.totals, pseudo.squares])
+    sums = sums.round(9)  # what is left of a difference of sums is rounding
+    kept = sums[0] > _NOTHING
+    counts, totals, squares = sums[:, kept]
+    within = np.maximum(squares - totals**2 / counts, 0.0)
+    return Ledger.of(ledger.shape, ledger.cells[kept], counts, totals, squares, within)
 
 
 def _publish(core: weakref.ref[Core], draws: Draws, ahead: bool) -> None:

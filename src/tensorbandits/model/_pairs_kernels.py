@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part
-from tensorbandits.model._sweep_kernels import draw
+from tensorbandits.model._solve_kernels import draw
 from tensorbandits.tensor._pairs_kernels import CODE, COLUMNS, HEAD, WIDTH, pair_value
 from tensorbandits.tensor.packed import Floats, Ints
 

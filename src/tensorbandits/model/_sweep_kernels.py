@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part, type_of
+from tensorbandits.model._solve_kernels import draw, draw_rows
 from tensorbandits.tensor.tucker import Floats, Ints
 
 # Positions in ``numbers``, the scalars of a model and of its prior. The offset counts from its prior mean, the centre.
@@ -38,8 +39,6 @@ _STATICS: list[Static] = [((), (), ()), *(((0,) * 2 ** (d - 2), (0, 0), (0, 0)) 
 _SWEEPS = [
     (I1, I2, F1, F1, I2, type_of(static), F1, F1, F1, F1, F1, F1, I1, F1, F2, F2, INT, F2) for static in _STATICS
 ]
-
-_ROUNDING = 2.220446049250313e-16
 
 
 class Tree(NamedTuple):
@@ -61,10 +60,8 @@ class Tree(NamedTuple):
 class Sums(NamedTuple):
     """What the last mode contributes to each fibre: sums over its cells, times the row ``w`` once or twice."""
 
-    N: Floats  # (fibres)
     Nw: Floats  # (fibres, s)
     Nww: Floats  # (fibres, s, s)
-    Y: Floats
     Yw: Floats
 
 
@@ -155,153 +152,41 @@ def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: fl
     return Tree(prefixes[:g], groups[: g + 1], seconds[:f], fibres[: f + 1], lasts, N, Y)
 
 
-# Solving.
-
-
-@part
-def factorise(A: Floats, columns: Floats) -> bool:
-    """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; say whether that worked.
-
-    ``columns`` is room for four. Four columns are finished at a time and then taken off all later ones at once: the
-    innermost loop runs along rows, in vector registers, and passes over the matrix a quarter as often.
-    """
-    size = len(A)
-    for first in range(0, size, 4):
-        last = min(first + 4, size)
-        for j in range(first, last):
-            if not A[j, j] > 0.0:
-                return False
-            A[j, j] = np.sqrt(A[j, j])
-            for i in range(j + 1, size):
-                A[i, j] /= A[j, j]
-                columns[j - first, i] = A[i, j]
-                for k in range(j + 1, min(last, i + 1)):
-                    A[i, k] -= A[i, j] * A[k, j]
-        if last - first < 4:
-            break
-        for i in range(last, size):
-            x, y, z, w = A[i, first], A[i, first + 1], A[i, first + 2], A[i, first + 3]
-            for k in range(last, i + 1):
-                A[i, k] -= x * columns[0, k] + y * columns[1, k] + z * columns[2, k] + w * columns[3, k]
-    return True
-
-
-@part
-def factorise_scaled(A: Floats, spare: Floats, columns: Floats) -> None:
-    """Factorise a matrix whose prior is drowned by rounding, given a copy: raise its diagonal by rounding's size."""
-    size = len(A)
-    for i in range(size):
-        for j in range(i + 1):
-            A[i, j] = spare[i, j] / np.sqrt(spare[i, i] * spare[j, j])
-        A[i, i] = 1.0 + 4 * size * _ROUNDING
-    factorise(A, columns)
-    for i in range(size):
-        for j in range(i + 1):
-            A[i, j] *= np.sqrt(spare[i, i])
-
-
-@entry((F2, F1, F1, F2))
-def draw(A: Floats, b: Floats, noise: Floats, spare: Floats) -> None:
-    """Overwrite ``b`` by ``A^-1 b + L^-T noise``, with ``A = L L^T`` given by its lower triangle, which is lost.
-
-    ``spare`` has four lines more than ``A``.
-    """
-    size = len(b)
-    for i in range(size):
-        for j in range(i + 1):
-            spare[i, j] = A[i, j]
-    if not factorise(A, spare[size:]):
-        factorise_scaled(A, spare, spare[size:])
-    for i in range(size):
-        x = b[i]
-        for k in range(i):
-            x -= A[i, k] * b[k]
-        b[i] = x / A[i, i]
-    for i in range(size):
-        b[i] += noise[i]
-    for i in range(size - 1, -1, -1):
-        b[i] /= A[i, i]
-        for k in range(i):
-            b[k] -= A[i, k] * b[i]
-
-
-@part
-def draw_rows(
-    E: Floats,
-    h: Floats,
-    tau: float,
-    constant: int,
-    precision: Floats,
-    mean: Floats,
-    noise: Floats,
-    start: int,
-    rows: Floats,
-) -> None:
-    """Draw the rows of a mode, given their equations ``E`` (p, r, r), lower triangles, and ``h`` (p, r).
-
-    ``mean``, ``noise`` and ``rows`` have those of the mode from ``start`` on. The first ``constant`` columns, none or
-    one, stay as they are.
-    """
-    p, r = h.shape
-    q = r - constant
-    A, b, spare = np.empty((q, q)), np.empty(q), np.empty((q + 4, q))
-    for i in range(p):
-        at = start + i * r
-        for a in range(q):
-            tie = precision[constant + a]
-            x = h[i, constant + a]
-            if constant:
-                x -= E[i, constant + a, 0] * rows[at]
-            b[a] = x * tau + tie * mean[at + constant + a]
-            for k in range(a):
-                A[a, k] = E[i, constant + a, constant + k] * tau
-            A[a, a] = E[i, constant + a, constant + a] * tau + tie
-        at += constant
-        if q == 2:  # written out, as it takes a third of the time
-            pivot = A[1, 1] - A[1, 0] * A[1, 0] / A[0, 0]
-            if pivot > 0.0:
-                first, last = np.sqrt(A[0, 0]), np.sqrt(pivot)
-                ratio = A[1, 0] / first
-                x = b[0] / first
-                y = ((b[1] - ratio * x) / last + noise[at + 1]) / last
-                rows[at] = (x + noise[at] - ratio * y) / first
-                rows[at + 1] = y
-                continue
-        draw(A, b, noise[at : at + q], spare)
-        for a in range(q):
-            rows[at + a] = b[a]
-
-
 # Groups: the modes before the last two.
 
 
 @part
-def leave_out(prefix: Ints, dims: Ints, rows: Floats, mode: int, y: Floats, column: Ints) -> None:
-    """Set ``y`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
+def leave_out(prefixes: Ints, dims: Ints, rows: Floats, mode: int, g: int, x: Floats, line: int, column: Ints) -> None:
+    """Set ``x[line]`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
 
     That is the outer product of the rows of all modes but the last two; without such a mode (-1), of them all.
     """
-    y[0], column[0] = 1.0, 0
+    x[line, 0], column[0] = 1.0, 0
     size, start = 1, 0
-    for j in range(len(prefix)):
+    for j in range(prefixes.shape[1]):
         p, r = dims[0, j], dims[1, j]
-        u = start + prefix[j] * r
+        u = start + prefixes[g, j] * r
         for q in range(size - 1, -1, -1):
-            x, before = y[q], column[q]
+            y, before = x[line, q], column[q]
             for a in range(r - 1, -1, -1):
-                y[q * r + a] = x if j == mode else x * rows[u + a]
+                x[line, q * r + a] = y if j == mode else y * rows[u + a]
                 column[q * r + a] = a if j == mode else before
         size *= r
         start += p * r
 
 
 @part
-def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Floats) -> None:
-    """Add the equations ``E``, ``h`` of a group's ``x`` to those of the row that ``y`` and ``column`` leave out."""
-    for i in range(len(y)):
-        b[column[i]] += y[i] * h[i]
-        for j in range(len(y)):
-            A[column[i], column[j]] += y[i] * y[j] * (E[i, j] if j <= i else E[j, i])
+def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h: Floats, A: Floats, b: Floats) -> None:
+    """Add the equations ``E``, ``h`` of the ``x`` of all groups to those of the rows of a mode, ``A`` and ``b``."""
+    P = h.shape[1]
+    y, column = np.empty((1, P)), np.empty(P, dtype=np.int64)
+    for g in range(len(h)):
+        leave_out(prefixes, dims, rows, mode, g, y, 0, column)
+        level = prefixes[g, mode]
+        for i in range(P):
+            b[level, column[i]] += y[0, i] * h[g, i]
+            for j in range(P):
+                A[level, column[i], column[j]] += y[0, i] * y[0, j] * (E[g, i, j] if j <= i else E[g, j, i])
 
 
 # Fibres: the last two modes. ``static`` carries the ranks P, r, s as the lengths of tuples, so that the compiler knows
@@ -310,18 +195,17 @@ def add_group(E: Floats, h: Floats, y: Floats, column: Ints, A: Floats, b: Float
 
 @part
 def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
-    """Sum what the last mode contributes to each fibre."""
+    """Sum what the last mode contributes to each fibre; those of few cells are left out, as nobody asks for theirs."""
     s = len(static[2]) or W.shape[1]
     for f in range(len(tree.seconds)):
-        sums.N[f] = sums.Y[f] = 0.0
+        if tree.fibres[f + 1] - tree.fibres[f] <= s:
+            continue
         for a in range(s):
             sums.Nw[f, a] = sums.Yw[f, a] = 0.0
             for e in range(s):
                 sums.Nww[f, a, e] = 0.0
         for c in range(tree.fibres[f], tree.fibres[f + 1]):
             k, N, Y = tree.lasts[c], tree.N[c], tree.Y[c]
-            sums.N[f] += N
-            sums.Y[f] += Y
             for a in range(s):
                 sums.Nw[f, a] += N * W[k, a]
                 sums.Yw[f, a] += Y * W[k, a]
@@ -330,43 +214,56 @@ def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
 
 
 @part
-def add_fibre(
-    sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int
+def add_fibres(
+    tree: Tree,
+    sums: Sums,
+    W: Floats,
+    offset: float,
+    M: Floats,
+    by_group: bool,
+    static: tuple[tuple[int, ...], tuple[int, ...]],
+    E: Floats,
+    h: Floats,
 ) -> None:
-    """Add a fibre to the equations ``E[i]``, ``h[i]`` of what ``M[m]`` (q, s) multiplies."""
-    for a in range(q):
-        x = 0.0
-        for c in range(s):
-            x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
-        h[i, a] += x
-        for k in range(a + 1):
-            x = 0.0
-            for c in range(s):
+    """Add all fibres to the equations ``E``, ``h`` of what the matrices ``M`` (q, s) multiply.
+
+    ``by_group`` equations are those of groups, and matrices those of levels of the last mode but one; or the other way
+    round. A fibre of few cells is added cell by cell, any other by way of the product of ``M`` and the fibre's sums.
+    """
+    q, s = len(static[0]) or M.shape[1], len(static[1]) or M.shape[2]
+    z, T = np.empty(q), np.empty((q, s))
+    for g in range(len(tree.groups) - 1):
+        for f in range(tree.groups[g], tree.groups[g + 1]):
+            m, i = (tree.seconds[f], g) if by_group else (g, tree.seconds[f])
+            if tree.fibres[f + 1] - tree.fibres[f] <= s:
+                for c in range(tree.fibres[f], tree.fibres[f + 1]):
+                    k, N = tree.lasts[c], tree.N[c]
+                    Y = tree.Y[c] - offset * N
+                    for a in range(q):
+                        x = 0.0
+                        for e in range(s):
+                            x += M[m, a, e] * W[k, e]
+                        z[a] = x
+                        h[i, a] += Y * x
+                        x *= N
+                        for e in range(a + 1):
+                            E[i, a, e] += x * z[e]
+                continue
+            for a in range(q):
+                x = 0.0
+                for c in range(s):
+                    x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
+                h[i, a] += x
                 for e in range(s):
-                    x += M[m, a, c] * sums.Nww[f, c, e] * M[m, k, e]
-            E[i, a, k] += x
-
-
-@part
-def add_long_fibre(
-    sums: Sums, f: int, offset: float, M: Floats, m: int, q: int, s: int, E: Floats, h: Floats, i: int, T: Floats
-) -> None:
-    """Do the same by way of ``T`` (q, s), the product of ``M[m]`` and the fibre's sums: sooner where q is above s."""
-    for a in range(q):
-        x = 0.0
-        for c in range(s):
-            x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
-        h[i, a] += x
-        for e in range(s):
-            x = 0.0
-            for c in range(s):
-                x += M[m, a, c] * sums.Nww[f, c, e]
-            T[a, e] = x
-        for k in range(a + 1):
-            x = 0.0
-            for e in range(s):
-                x += T[a, e] * M[m, k, e]
-            E[i, a, k] += x
+                    x = 0.0
+                    for c in range(s):
+                        x += M[m, a, c] * sums.Nww[f, c, e]
+                    T[a, e] = x
+                for k in range(a + 1):
+                    x = 0.0
+                    for e in range(s):
+                        x += T[a, e] * M[m, k, e]
+                    E[i, a, k] += x
 
 
 @part
@@ -378,6 +275,7 @@ def redraw_prefixes(
     rows: Floats,
     S: Floats,
     V: Floats,
+    W: Floats,
     offset: float,
     tau: float,
     prior: PriorArrays,
@@ -393,36 +291,26 @@ def redraw_prefixes(
                     M[j, a, c] += S[a, k, c] * V[j, k]
     groups, modes = len(tree.groups) - 1, dims.shape[1] - 2
     E, h = np.zeros((groups, P, P)), np.zeros((groups, P))
-    T = np.empty((P, s))
-    for g in range(groups if modes else 0):
-        for f in range(tree.groups[g], tree.groups[g + 1]):
-            if s < P and not len(static[0]):
-                add_long_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g, T)
-            else:
-                add_fibre(sums, f, offset, M, tree.seconds[f], P, s, E, h, g)
-    y, column = np.empty(P), np.empty(P, dtype=np.int64)
+    if modes:
+        add_fibres(tree, sums, W, offset, M, True, (static[0], static[2]), E, h)
     start, first = 0, 0
     for mode in range(modes):
         p, q = dims[0, mode], dims[1, mode]
         A, b = np.zeros((p, q, q)), np.zeros((p, q))
-        for g in range(groups):
-            leave_out(tree.prefixes[g], dims, rows, mode, y, column)
-            i = tree.prefixes[g, mode]
-            add_group(E[g], h[g], y, column, A[i], b[i])
+        add_groups(tree.prefixes, dims, rows, mode, E, h, A, b)
         draw_rows(A, b, tau, dims[2, mode], prior.precision[first : first + q], prior.rows, noise, start, rows)
         start += p * q
         first += q
 
 
 @part
-def set_up_second(tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, offset: float) -> tuple[Floats, Floats]:
+def set_up_second(
+    tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, W: Floats, offset: float
+) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
-    r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
+    r = len(static[1]) or M.shape[1]
     E, h = np.zeros((len(V), r, r)), np.zeros((len(V), r))
-    for g in range(len(M)):
-        for f in range(tree.groups[g], tree.groups[g + 1]):
-            j = tree.seconds[f]
-            add_fibre(sums, f, offset, M, g, r, s, E, h, j)
+    add_fibres(tree, sums, W, offset, M, False, (static[1], static[2]), E, h)
     return E, h
 
 
@@ -449,49 +337,86 @@ def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, off
 
 
 @part
-def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, A: Floats, b: Floats) -> None:
-    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
-    r, s = len(static[1]) or V.shape[1], len(static[2]) or sums.Nw.shape[1]
-    H, g_ = np.zeros((r * s, r * s)), np.zeros(r * s)  # sums of N and Y over a group, by (v, w)
-    line = np.zeros(r * s)  # and of N times (v, w) alone
-    A[:] = 0.0
-    b[:] = 0.0
-    for g in range(len(X)):
-        H[:] = 0.0
-        g_[:] = 0.0
-        line[:] = 0.0
+def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: Floats, F: Floats) -> None:
+    """Sum over each group the products of ``y``, the outer product of ``v`` and ``w``, with itself, and ``y`` alone.
+
+    ``H`` (groups, m (m + 1) / 2) takes the sums of N (y, y), lower triangles row after row; ``F`` (groups, 2, m) those
+    of N y and of Y y.
+    """
+    r, s = len(static[1]) or V.shape[1], len(static[2]) or W.shape[1]
+    m, y = r * s, np.empty(r * s)
+    H[:] = 0.0
+    F[:] = 0.0
+    for g in range(len(H)):
         for f in range(tree.groups[g], tree.groups[g + 1]):
-            j = tree.seconds[f]
-            A[0, 0] += sums.N[f]
-            b[0] += sums.Y[f]
+            v = tree.seconds[f]
+            if tree.fibres[f + 1] - tree.fibres[f] <= s:
+                for c in range(tree.fibres[f], tree.fibres[f + 1]):
+                    k, N, Y = tree.lasts[c], tree.N[c], tree.Y[c]
+                    for a in range(r):
+                        for e in range(s):
+                            y[a * s + e] = V[v, a] * W[k, e]
+                    at = 0
+                    for i in range(m):
+                        x = N * y[i]
+                        F[g, 0, i] += x
+                        F[g, 1, i] += Y * y[i]
+                        for j in range(i + 1):
+                            H[g, at + j] += x * y[j]
+                        at += i + 1
+                continue
+            at = 0
             for a in range(r):
                 for c in range(s):
-                    line[a * s + c] += V[j, a] * sums.Nw[f, c]
-                    g_[a * s + c] += V[j, a] * sums.Yw[f, c]
-                for k in range(a + 1):
-                    x = V[j, a] * V[j, k]
-                    for c in range(s):
-                        for e in range(s):
-                            H[a * s + c, k * s + e] += x * sums.Nww[f, c, e]
-        join_group(X[g], H, line, g_, A, b)
+                    F[g, 0, a * s + c] += V[v, a] * sums.Nw[f, c]
+                    F[g, 1, a * s + c] += V[v, a] * sums.Yw[f, c]
+                    for k in range(a + 1):
+                        x = V[v, a] * V[v, k]
+                        for e in range(s if k < a else c + 1):
+                            H[g, at + k * s + e] += x * sums.Nww[f, c, e]
+                    at += a * s + c + 1
 
 
 @part
-def join_group(x: Floats, H: Floats, line: Floats, g: Floats, A: Floats, b: Floats) -> None:
-    """Add what a group says of offset and core: the outer product of its ``x`` with its sums over two modes."""
-    m = len(g)
-    for i in range(m):
-        for j in range(i):
-            H[j, i] = H[i, j]
-    for a in range(len(x)):
-        for i in range(m):
-            row = 1 + a * m + i
-            A[row, 0] += x[a] * line[i]
-            b[row] += x[a] * g[i]
+def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W: Floats, A: Floats, b: Floats) -> None:
+    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
+    P, m = X.shape[1], (len(static[1]) or V.shape[1]) * (len(static[2]) or W.shape[1])
+    H, F = np.empty((len(X), m * (m + 1) // 2)), np.empty((len(X), 2, m))
+    sum_groups(tree, sums, static, V, W, H, F)
+    Q = np.zeros((P * (P + 1) // 2, H.shape[1]))  # sums of N times products of x and of y
+    A[:] = 0.0
+    b[:] = 0.0
+    for c in range(len(tree.N)):
+        A[0, 0] += tree.N[c]
+        b[0] += tree.Y[c]
+    for g in range(len(X)):
+        pair = 0
+        for a in range(P):
+            for i in range(m):
+                A[1 + a * m + i, 0] += X[g, a] * F[g, 0, i]
+                b[1 + a * m + i] += X[g, a] * F[g, 1, i]
             for k in range(a + 1):
-                y = x[a] * x[k]
-                for j in range(m):  # of the last block the upper triangle is not needed, but in the way
-                    A[row, 1 + k * m + j] += y * H[i, j]
+                x = X[g, a] * X[g, k]
+                for i in range(H.shape[1]):
+                    Q[pair, i] += x * H[g, i]
+                pair += 1
+    spread(Q, P, m, A)
+
+
+@part
+def spread(Q: Floats, P: int, m: int, A: Floats) -> None:
+    """Put the sums ``Q``, by pairs of entries of ``x`` and of ``y``, to where the equations ``A`` have them."""
+    pair = 0
+    for a in range(P):
+        for k in range(a + 1):
+            at = 0
+            for i in range(m):
+                for j in range(i + 1):
+                    x = Q[pair, at]
+                    A[1 + a * m + i, 1 + k * m + j] = x
+                    A[1 + a * m + j, 1 + k * m + i] = x  # of the last block not needed, but in the way
+                    at += 1
+            pair += 1
 
 
 # Whole sweeps.
@@ -592,24 +517,24 @@ def sweeps(
     X = np.empty((len(tree.groups) - 1, P))
     M = np.empty((len(X), r, s))
     f = len(tree.seconds)
-    sums = Sums(np.empty(f), np.empty((f, s)), np.empty((f, s, s)), np.empty(f), np.empty((f, s)))
+    sums = Sums(np.empty((f, s)), np.empty((f, s, s)), np.empty((f, s)))
     A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
     ranks, column = len(prior.precision), np.empty(P, dtype=np.int64)
     sum_fibres(tree, W, static, sums)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
-        redraw_prefixes(tree, sums, dims, static, rows, S, V, offset, tau, prior, noise[t])
+        redraw_prefixes(tree, sums, dims, static, rows, S, V, W, offset, tau, prior, noise[t])
         for g in range(len(X)):
-            leave_out(tree.prefixes[g], dims, rows, -1, X[g], column)
+            leave_out(tree.prefixes, dims, rows, -1, g, X, g, column)
         multiply(X, S, static, M)
         if d > 1:
-            E, h = set_up_second(tree, sums, static, M, V, offset)
+            E, h = set_up_second(tree, sums, static, M, V, W, offset)
             ties = prior.precision[ranks - r - s : ranks - s]
             draw_rows(E, h, tau, dims[2, d - 2], ties, prior.rows, noise[t], second, rows)
         E, h = set_up_last(tree, static, M, V, W, offset)
         draw_rows(E, h, tau, dims[2, d - 1], prior.precision[ranks - s :], prior.rows, noise[t], third, rows)
         sum_fibres(tree, W, static, sums)
-        set_up_core(tree, sums, static, X, V, A, b)
+        set_up_core(tree, sums, static, X, V, W, A, b)
         redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)
         redraw_scales(core, numbers, flags, prior, gammas[t], A, b)
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):

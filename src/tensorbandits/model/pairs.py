@@ -365,7 +365,7 @@ def _draw(A: Floats, prior: Floats, b: Floats, noise: Floats) -> Floats:
     By a kernel of ours: the threads of a linear-algebra library, which wait for each other at this size already, take a
     hundred times as long on cores that others use too, and round as their number has it.
     """
-    from tensorbandits.model._sweep_kernels import draw
+    from tensorbandits.model._solve_kernels import draw
 
     A[np.diag_indices_from(A)] += prior
     draw(A, b, noise, np.empty((len(b) + 4, len(b))))

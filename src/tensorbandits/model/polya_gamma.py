@@ -40,8 +40,9 @@ class Weights:
             from tensorbandits.model._weight_kernels import due
 
             cells, shapes, tilts = due(self.h, h, tilt, self.turn % n, share)
-            if len(self.omega) != n:
-                self.omega = np.resize(self.omega, n)
+            if len(self.omega) != n:  # what is not there yet, or is of other cells, is redrawn
+                before, self.omega = self.omega, np.empty(n)
+                self.omega[: len(before)] = before[:n]
             self.omega[cells] = draw_weights(shapes, tilts, rng)
             self.turn = (self.turn + share) % n
         else:

@@ -304,8 +304,7 @@ class Sampler:
         assert self.chain is not None
         values = self.recent.values(self.chain.model, cells)
         scores = self.chain.likelihood.log_scores(values, *(each[:, None] for each in (counts, totals, variances)))
-        top = scores.max(axis=1)
-        return np.asarray(top + np.log(np.exp(scores - top[:, None]).mean(axis=1)))
+        return np.asarray(np.logaddexp.reduce(scores, axis=1) - math.log(scores.shape[1]))
 
     def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""

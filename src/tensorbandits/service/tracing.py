@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 _HEADER = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 
 
-class Trace(NamedTuple):
+class TraceContext(NamedTuple):
     """Where a request stands in a trace: ids of the trace and of the caller's span, whether it is kept, our span."""
 
     trace: str
@@ -28,7 +28,7 @@ class Trace(NamedTuple):
         return f"00-{self.trace}-{self.span}-{self.flags}".encode()
 
 
-def read_trace(header: bytes | None) -> Trace | None:
+def read_trace(header: bytes | None) -> TraceContext | None:
     """Return the trace of a header ``traceparent``; ``None`` if there is none, or it is none.
 
     >>> read_trace(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").trace
@@ -40,7 +40,7 @@ def read_trace(header: bytes | None) -> Trace | None:
     if found is None:
         return None
     trace, parent, flags = (part.decode() for part in found.groups())
-    return Trace(trace, parent, flags, f"{getrandbits(64) or 1:016x}")
+    return TraceContext(trace, parent, flags, f"{getrandbits(64) or 1:016x}")
 
 
 class Spans:
@@ -54,7 +54,7 @@ class Spans:
         else:
             self._api = trace
 
-    def begin(self, method: str, trace: Trace | None) -> Any:
+    def begin(self, method: str, trace: TraceContext | None) -> Any:
         """Begin the span of a request, below that of its caller; ``None`` where nobody keeps spans."""
         if self._api is None:
             return None
@@ -69,13 +69,13 @@ class Spans:
         span = tracer.start_span(method, context=context, kind=self._api.SpanKind.SERVER)
         return span if span.is_recording() else None
 
-    def trace(self, span: Any, trace: Trace | None) -> Trace | None:
+    def trace(self, span: Any, trace: TraceContext | None) -> TraceContext | None:
         """Return where the request stands, with the id of its span."""
         if span is None:
             return trace
         known = span.get_span_context()
         parent = "" if trace is None else trace.parent
-        return Trace(f"{known.trace_id:032x}", parent, f"{int(known.trace_flags):02x}", f"{known.span_id:016x}")
+        return TraceContext(f"{known.trace_id:032x}", parent, f"{int(known.trace_flags):02x}", f"{known.span_id:016x}")
 
     def end(self, span: Any, method: str, route: str, status: int, request: str) -> None:
         """End the span of a request."""

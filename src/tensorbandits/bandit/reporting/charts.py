@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tensorbandits.bandit.reporting.gathered import Mode, Point
+from tensorbandits.bandit.reporting.gathered import ModeFound, Point
 
 COLOURS = {"policy": "#0072b2", "holdout": "#b86e00", "caller": "#b86e00"}
 _WIDTH, _LEFT, _RIGHT, _ROW = 720, 64, 16, 22
@@ -58,7 +58,7 @@ def over_time(lines: Mapping[str, Sequence[Point]], names: Mapping[str, str], wr
     return _svg(height, parts, "Mean reward over time")
 
 
-def levels(mode: Mode, write: Write) -> str:
+def levels(mode: ModeFound, write: Write) -> str:
     """Return what the levels of a mode earn with typical partners, one row for each."""
     rows = mode.levels
     low, high, ticks = _scale([one for row in rows for one in (row.mean, row.low, row.high)], zero=False)

@@ -51,7 +51,7 @@ class Arm(NamedTuple):
     rewards: float
 
 
-class Best(NamedTuple):
+class BestArms(NamedTuple):
     """The best arms in a context, and whether the first surely leads the others."""
 
     context: tuple[str, ...]
@@ -59,7 +59,7 @@ class Best(NamedTuple):
     sure: bool
 
 
-class Level(NamedTuple):
+class LevelFound(NamedTuple):
     """A level: what it earns with typical partners, with bounds, its rewards, and its share of decisions, twice."""
 
     label: str
@@ -72,12 +72,12 @@ class Level(NamedTuple):
     before: float
 
 
-class Mode(NamedTuple):
+class ModeFound(NamedTuple):
     """A mode: its levels, the best first, how many are left out, and groups that are interchangeable."""
 
     name: str
     context: bool
-    levels: tuple[Level, ...]
+    levels: tuple[LevelFound, ...]
     left_out: int
     alike: tuple[tuple[str, ...], ...]
 
@@ -117,9 +117,9 @@ class Gathered:
     lines: dict[str, tuple[Point, ...]]
     uplift: Uplift
     names: tuple[tuple[str, ...], tuple[str, ...]]  # of the modes that are given, and decided
-    best: tuple[Best, ...]
+    best: tuple[BestArms, ...]
     contexts_left_out: int
-    modes: tuple[Mode, ...]
+    modes: tuple[ModeFound, ...]
     believes: bool  # whether the policy has a model
     checkup: Checkup
     holdout: float
@@ -222,7 +222,7 @@ def _lines(
     return lines
 
 
-def _best(space: Space, snapshot: Snapshot, policy: ModelSampling | None) -> tuple[tuple[Best, ...], int]:
+def _best(space: Space, snapshot: Snapshot, policy: ModelSampling | None) -> tuple[tuple[BestArms, ...], int]:
     """The best arms of the contexts that have the most rewards, and how many contexts are left out."""
     if policy is None:
         return (), 0
@@ -239,7 +239,7 @@ def _best(space: Space, snapshot: Snapshot, policy: ModelSampling | None) -> tup
     return tuple(one for one in found if one.arms), max(count - _CONTEXTS, 0)
 
 
-def _best_in(space: Space, snapshot: Snapshot, policy: ModelSampling, levels: Cell) -> Best:
+def _best_in(space: Space, snapshot: Snapshot, policy: ModelSampling, levels: Cell) -> BestArms:
     context = tuple(str(space.levels[mode][level]) for mode, level in zip(space.context, levels, strict=True))
     found = beliefs.best_arms(policy, [snapshot.query(Ask(levels))], _ARMS, BELIEVED)
     decided = [mode for mode in range(len(space.modes)) if mode not in space.context]
@@ -253,15 +253,15 @@ def _best_in(space: Space, snapshot: Snapshot, policy: ModelSampling, levels: Ce
     if len(arms) > 1 and samples is not None:
         draws = samples.samples(found.cells)
         sure = bool((draws[:, 0] > draws[:, 1:].max(axis=1)).mean() >= _SURE)
-    return Best(context, tuple(arms), sure)
+    return BestArms(context, tuple(arms), sure)
 
 
-def _modes(space: Space, policy: ModelSampling, timeline: Timeline, first: int) -> tuple[Mode, ...]:
+def _modes(space: Space, policy: ModelSampling, timeline: Timeline, first: int) -> tuple[ModeFound, ...]:
     found = beliefs.believed(space, policy, None, 1, BELIEVED)
     return tuple(_mode(space, found, mode, timeline, first) for mode in range(len(space.modes)))
 
 
-def _mode(space: Space, found: beliefs.Beliefs, mode: int, timeline: Timeline, first: int) -> Mode:
+def _mode(space: Space, found: beliefs.Beliefs, mode: int, timeline: Timeline, first: int) -> ModeFound:
     typical, labels = found.explanation.typical[mode], space.levels[mode]
     gone = space.retired.get(space.modes[mode], [])
     counts = timeline.levels(mode)[:, :, 0].sum(axis=1)[:, : len(labels)]  # of all sides, by block
@@ -272,7 +272,7 @@ def _mode(space: Space, found: beliefs.Beliefs, mode: int, timeline: Timeline, f
     shown = order if len(order) <= _LEVELS else np.concatenate([order[:half], order[-half:]])
     told, rows = found.told[mode], typical.tolist()
     levels = tuple(
-        Level(
+        LevelFound(
             label=str(labels[at]),
             retired=labels[at] in gone,
             mean=rows[at][0],
@@ -285,4 +285,4 @@ def _mode(space: Space, found: beliefs.Beliefs, mode: int, timeline: Timeline, f
         for at in shown.tolist()
     )
     alike = tuple(tuple(str(labels[level]) for level in group) for group in found.explanation.alike[mode])
-    return Mode(space.modes[mode], mode in space.context, levels, len(order) - len(shown), alike)
+    return ModeFound(space.modes[mode], mode in space.context, levels, len(order) - len(shown), alike)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tensorbandits.bandit.reporting import charts
-from tensorbandits.bandit.reporting.gathered import Best, Gathered, Mode
+from tensorbandits.bandit.reporting.gathered import BestArms, Gathered, ModeFound
 from tensorbandits.bandit.reporting.since import shown
 from tensorbandits.bandit.reporting.words import between, difference_of, duration, listed, reward_of, share
 from tensorbandits.report import page
@@ -150,7 +150,7 @@ def _learned(found: Gathered) -> Iterator[Part]:
         yield Text("No levels are known to be interchangeable.")
 
 
-def _level_rows(mode: Mode, found: Gathered) -> Iterator[list[str]]:
+def _level_rows(mode: ModeFound, found: Gathered) -> Iterator[list[str]]:
     write = reward_of(found.kind)
     yield [escape(mode.name), "mean reward", "interval", "rewards"]
     for one in mode.levels:
@@ -183,7 +183,7 @@ def _best_table(found: Gathered) -> Table:
     return Table([*header, "rewards", "how sure"], rows, caption)
 
 
-def _how_sure(best: Best) -> str:
+def _how_sure(best: BestArms) -> str:
     if best.sure:
         return "leads" if len(best.arms) > 1 else "the only one"
     return f"leading, not sure: {escape(' · '.join(best.arms[1].labels), longest=60)} is next"

@@ -75,6 +75,7 @@ ACCESS: dict[str, Access] = {
     "list_events": Access("GET", f"{_ONE}/events", _READ),
     "list_changes": Access("GET", f"{_ONE}/changes", _READ),
     "export_changes": Access("GET", f"{_ONE}/changes/export", _READ),
+    "stream": Access("GET", f"{_ONE}/stream", _READ),
     "export": Access("GET", f"{_ONE}/export", _READ),
     "import_log": Access("POST", f"{_ONE}/import", _ADMIN),
     "fold": Access("POST", f"{_ONE}/fold", _ADMIN),

@@ -23,7 +23,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages, rank
+from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages, rank, stream
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
@@ -166,6 +166,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         health,
         bandits.router,
         data.router,
+        stream.router,
         changes.router,
         keys.router,
         pages.router,

@@ -54,6 +54,13 @@ class Connection(_Protocol):
         if self.cycle is not before or self._at_work():
             self._head = None
 
+    def shutdown(self) -> None:
+        """Close when the server stops; who listens to events is not waited for, as that would never end."""
+        if self.cycle is not None and not self.cycle.response_complete and self.scope["path"].endswith("/stream"):
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Take word that the caller sends no more: what was asked for is still answered, if it was asked for whole."""
         super().eof_received()

@@ -172,6 +172,7 @@ ANSWERS: dict[str, Any] = {
     "list_changes": {"changes": [_CHANGE], "total": 1, "next": None, "actors": ["Ann"], "since": 0, "lost": 0},
     "export_changes": "number,time,kind,actor,what,before,after\n4,2026-01-01T00:00:00Z,Changed,Ann,holdout,0.1,0.2\n",
     "import_log": {"rewards": 2.0, "cells": 2, "rows": 2, "added": {}, "skipped": {}, "changed": True},
+    "stream": 'event: change\nid: 1\ndata: {"number": 1, "kind": "Created", "actor": "web"}\n\n',
     "fold": {"folded": 2, "base": 2},
     "forget": {"decisions": 1, "events": 2, "cancelled": 0, "dry_run": False},
     "view_health": {"numbers": {"events": 2371, "open_decisions": 30}},

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from tensorbandits.service.http.access import ACCESS, ROLES, Grant, may
 from tensorbandits.service.http.errors import Problem, unknown_bandit
 from tensorbandits.service.http.keyring import refusal_without_key
-from tensorbandits.service.tracing import Trace
+from tensorbandits.service.tracing import TraceContext
 
 VISIT = "tensorbandits"  # of the visit in the scope
 
@@ -28,7 +28,7 @@ class Visit:
         self.grant: Grant | None = None
         self.refusal: Problem | None = None
         self.problem: Problem | None = None
-        self.trace: Trace | None = None
+        self.trace: TraceContext | None = None
 
 
 def authorise(scope: MutableMapping[str, Any], what: str) -> Grant:

@@ -43,6 +43,7 @@ class Serving:
     def __init__(self, settings: Settings, store: Store, engine: Engine, keys: Keys, metrics: Metrics) -> None:
         self.settings, self.store, self.engine, self.keys, self.metrics = settings, store, engine, keys, metrics
         self.view_cache = ViewCache()
+        self.listeners = 0  # to server-sent events
         self.view_threads = CapacityLimiter(2)  # of their own: some views take seconds
         self.body_threads = CapacityLimiter(2)  # that read large bodies
         self.imports = CapacityLimiter(1)  # one after the other, as they take memory

@@ -80,7 +80,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any], given: Map
 def _decides(shares: Shares) -> dict[str, float]:
     """Which share of decisions the policy, the baseline and the caller's rule make."""
     policy, holdout = shares.chances
-    return {"policy": policy, "holdout": holdout, "caller": max(1.0 - policy - holdout, 0.0)}
+    return {"policy": policy, "holdout": holdout, "caller": max(round(1.0 - policy - holdout, 12), 0.0)}
 
 
 def _space(space: Space) -> dict[str, Any]:

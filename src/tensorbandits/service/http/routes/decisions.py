@@ -108,6 +108,8 @@ def _known(service: Serving, host: Host, number: str) -> dict[str, Any]:
         state = host.status(number)
     except (UnknownDecisionError, ExpiredDecisionError):
         state = {"id": number, **became(events), "changed": False}
+    if state["status"] not in (became(events)["status"], "inactive"):  # something has just happened to it
+        events = service.store.of_decisions(host.id, [number]).get(number, [])
     shown = {part: decision[part] for part in ("arm", "context", "propensity", "by", "time")}
     return {**state, **shown, "story": host.story(events)}
 

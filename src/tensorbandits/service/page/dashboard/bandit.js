@@ -38,7 +38,8 @@ const TABS = {
   health: ["Health", health],
 };
 
-export function bandit(main, { name, tab, who, failed }) {
+export function bandit(main, { name, tab, who, failed: trouble, unknown }) {
+  const failed = (error, seconds) => (error?.code === "unknown_bandit" ? unknown(name) : trouble(error, seconds));
   document.title = `${name} · tensorbandits`;
   const tiles = new Tiles();
   const tabs = Object.entries(TABS).map(([id, [title]]) => h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", "aria-selected": "false", tabindex: "-1", onclick: () => go(id) }, title));
@@ -180,9 +181,9 @@ function beforeDecisions(name, space) {
 class Tiles {
   constructor() {
     this.parts = {};
-    this.element = h("div", { class: "tiles" });
+    this.element = h("div", { class: "tiles", hidden: true }); // until there are numbers
     for (const id of ["reward", "uplift", "decisions", "waiting", "lag", "last"]) {
-      const part = { name: h("dt"), value: h("dd", { class: "value" }, "…"), more: h("dd", { class: "more" }) };
+      const part = { name: h("dt"), value: h("dd", { class: "value" }), more: h("dd", { class: "more" }) };
       this.parts[id] = part;
       this.element.append(h("dl", { class: "tile" }, part.name, part.value, part.more));
     }
@@ -197,6 +198,7 @@ class Tiles {
   }
 
   show(found) {
+    this.element.hidden = false;
     const watches = found.apprentice && !found.rollout;
     const side = watches ? found.caller : found.policy;
     const write = (value) => f.reward(value, found.kind);

@@ -84,7 +84,7 @@ export class Figure {
   constructor(title) {
     this.heading = h("h3", {}, title);
     this.sentence = h("p", { class: "sentence" });
-    this.place = h("div", { class: "chart", role: "img" });
+    this.place = h("div", { class: "chart", role: "img", "aria-label": title });
     this.numbers = h("div");
     this.details = h("details", { class: "numbers" }, h("summary", {}, "Numbers as a table"), this.numbers);
     this.details.addEventListener("toggle", () => this.write());

@@ -2,12 +2,15 @@
 
 import * as api from "./api.js";
 import { bandit } from "./bandit.js";
+import { create } from "./create.js";
 import { h } from "./dom.js";
+import { keys } from "./keys.js";
 import { bandits } from "./list.js";
 
 const main = document.getElementById("main");
 const trouble = document.getElementById("trouble");
 const leave = document.getElementById("leave");
+const handle = document.getElementById("keys");
 let shown = null; // what is on the page: { stop, redraw }
 let who = null;
 
@@ -33,14 +36,14 @@ function failed(error, seconds) {
 function signIn(words) {
   stop();
   trouble.hidden = true;
-  leave.hidden = true;
+  leave.hidden = handle.hidden = true;
   document.title = "Sign in · tensorbandits";
   const field = h("input", { type: "password", id: "key", name: "key", autocomplete: "current-password", required: true, spellcheck: "false", placeholder: "tb_…", "aria-describedby": "key-help" });
   const wrong = h("p", { class: "wrong", role: "alert" }, words ?? "");
   const form = h("form", { class: "card sign-in", method: "post" },
     h("h1", {}, "Sign in"),
     h("label", { for: "key" }, "API key"), field,
-    h("p", { id: "key-help", class: "faint" }, "A key with the role read shows everything; with admin it can also switch a bandit on. It is kept until this tab is closed. Keys are made with ", h("code", {}, "tensorbandits keys add"), "."),
+    h("p", { id: "key-help", class: "faint" }, "A key with the role read shows everything; with admin it also steers: settings, levels, rules, pause. It is kept until this tab is closed. Keys are made with ", h("code", {}, "tensorbandits keys add"), "."),
     wrong, h("button", { type: "submit", class: "main" }, "Sign in"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -98,7 +101,7 @@ window.addEventListener("resize", () => {
   width = window.innerWidth;
 });
 
-// Which page: "#/", or "#/name/tab".
+// Which page: "#/", or "#/name/tab"; "-" is no name of a bandit, and what follows it a page of another kind.
 
 function stop() {
   shown?.stop();
@@ -114,13 +117,27 @@ function route() {
     }
   });
   leave.hidden = !api.hasKey();
+  handle.hidden = who.role !== "admin" || who.bandits !== null;
   if (name && shown?.name === name) {
     shown.open(tab);
     return;
   }
   stop();
   trouble.hidden = true;
-  shown = name ? bandit(main, { name, tab, who, failed }) : bandits(main, { who, failed });
+  if (name === "-" && tab === "new") shown = create(main, { who });
+  else if (name === "-" && tab === "keys") shown = keys(main, { who, failed, again: begin });
+  else shown = name ? bandit(main, { name, tab, who, failed, unknown }) : bandits(main, { who, failed });
+}
+
+/** What is shown in the place of a bandit that is not there. */
+function unknown(name) {
+  stop();
+  trouble.hidden = true;
+  document.title = "No such bandit · tensorbandits";
+  main.replaceChildren(h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")), h("h1", {}, "No such bandit"),
+    h("section", { class: "card" }, h("p", {}, "There is no bandit ", h("strong", {}, name), " that your key may see. It may have been deleted, its name may be written otherwise, or your key is not for it."),
+      h("p", {}, h("a", { class: "button main", href: "#/" }, "See all bandits"))));
+  main.focus();
 }
 
 window.addEventListener("hashchange", () => {

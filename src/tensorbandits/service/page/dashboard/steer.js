@@ -111,7 +111,7 @@ export class Steering {
       toast("Nothing would change: it is so already.");
       return false;
     }
-    const shown = rows.length ? table([{ title: "" }, { title: "now" }, { title: "after" }], rows, "What changes") : null;
+    const shown = rows.length ? table([{ title: "what" }, { title: "now" }, { title: "after" }], rows, "What changes") : null;
     return ask({ title, danger, button, parts: [shown, ...notes.map((note) => h("p", {}, note))], act: () => this.make(kind, body, words, inverse(kind, body, preview)) });
   }
 

@@ -82,6 +82,7 @@ function map(found, seen, what) {
   const c = colours();
   const rate = f.isRate(found.kind);
   const write = (value) => (what === "width" && rate ? `${f.reward(value, found.kind).replace("%", "pp")}` : f.reward(value, found.kind));
+  const points = what === "width" && rate ? 100 : 1; // widths of shares are percentage points
   const z = seen.rows.map((row) => seen.columns.map((column) => found[what][row][column]));
   const rows = seen.rows.map((at) => found.rows[at]);
   const columns = seen.columns.map((at) => found.columns[at]);
@@ -93,21 +94,23 @@ function map(found, seen, what) {
   const short = (value) => (value === null ? "" : rate ? (100 * value).toFixed(high < 0.1 ? 1 : 0) : f.number(value));
   const upright = columns.length > (narrow() ? 3 : 6) || Math.max(...columns.map((text) => text.length)) > 8;
   const below = upright ? 6 * Math.min(Math.max(...columns.map((text) => text.length)), narrow() ? 14 : 28) : 20;
+  const [first, second] = [...flat].sort((a, b) => b - a);
   const best = what === "estimate" ? z.map((line, i) => [i, line.indexOf(high)]).find(([, j]) => j >= 0) : null;
+  const sure = best !== null && found.width !== null && (second === undefined || first - second > found.width[seen.rows[best[0]]][seen.columns[best[1]]]);
   return {
     height: Math.max(150, 24 * rows.length) + below + 60,
     data: [{
-      type: "heatmap", z, x: columns.map((_, at) => at), y: rows.map((_, at) => at), colorscale: what === "estimate" ? "Viridis" : "Cividis", hoverinfo: "text", text: hover, xgap: 1, ygap: 1, hoverongaps: false,
-      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: rewardFormat(found.kind), tickfont: { color: c.faint }, len: 1, nticks: Math.min(6, rows.length + 1) },
+      type: "heatmap", z: points === 1 ? z : z.map((line) => line.map((value) => (value === null ? null : points * value))), x: columns.map((_, at) => at), y: rows.map((_, at) => at), colorscale: what === "estimate" ? "Viridis" : "Cividis", hoverinfo: "text", text: hover, xgap: 1, ygap: 1, hoverongaps: false,
+      showscale: !(narrow() && written), colorbar: { thickness: 12, outlinewidth: 0, tickformat: points === 1 ? rewardFormat(found.kind) : ".3~r", ticksuffix: points === 1 ? "" : " pp", tickfont: { color: c.faint }, len: 1, nticks: Math.min(6, rows.length + 1) },
     }],
     layout: {
       xaxis: axis({ title: found.modes[1], tickvals: columns.map((_, at) => at), ticktext: ticks(columns), tickangle: upright ? -60 : 0, showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),
       yaxis: axis({ title: found.modes[0], tickvals: rows.map((_, at) => at), ticktext: ticks(rows), autorange: "reversed", showgrid: false, zeroline: false, tickfont: { color: c.text, size: 11 } }),
-      annotations: written ? z.flatMap((line, i) => line.map((value, j) => ({ x: j, y: i, text: best && best[0] === i && best[1] === j ? `<b>★${short(value)}</b>` : short(value), showarrow: false, font: { size: 11, color: value !== null && value > low + 0.6 * (high - low) ? "#000000" : "#ffffff" } }))) : [],
+      annotations: written ? z.flatMap((line, i) => line.map((value, j) => ({ x: j, y: i, text: best && best[0] === i && best[1] === j ? `<b>${sure ? "★" : ""}${short(value)}</b>` : short(value), showarrow: false, font: { size: 11, color: value !== null && value > low + 0.6 * (high - low) ? "#000000" : "#ffffff" } }))) : [],
     },
     revision: `${found.modes.join()}`,
     sentence: what === "estimate"
-      ? best ? `Highest (★): ${f.within(rows[best[0]])} with ${f.within(columns[best[1]])}, ${write(high)}.${rate && written ? " Numbers are percent." : ""}` : ""
+      ? best ? `${sure ? "Highest (★)" : "Leading, not sure"}: ${f.within(rows[best[0]])} with ${f.within(columns[best[1]])}, ${write(high)}.${rate && written ? " Numbers are percent." : ""}` : ""
       : `${f.share(found.level)} intervals are ${write(low)} to ${write(high)} wide: the wider, the less is known.`,
     table: {
       columns: [{ title: found.modes[0] }, ...columns.map((text) => ({ title: text, number: true }))],

@@ -9,7 +9,7 @@ import { explained, labelText, ruleText } from "./steer.js";
 const MOST = 100; // levels that are listed; of more, one searches
 
 export function levels({ name, who, changed, steering }) {
-  const modes = h("div", { class: "pair" });
+  const modes = h("div", { class: "masonry" });
   const rules = h("section", { class: "card" });
   let key = null;
 

@@ -14,7 +14,7 @@ export function reward() {
   const warning = h("div");
   const again = () => last && show(last);
   const controls = h("div", { class: "controls" },
-    chooser("Along", [{ value: "time", text: "time" }, { value: "decisions", text: "decisions" }], against, (value) => { against = value; again(); }),
+    chooser("Horizontal axis", [{ value: "time", text: "time" }, { value: "decisions", text: "number of decisions" }], against, (value) => { against = value; again(); }),
     chooser("Uplift", [{ value: "so_far", text: "of all so far" }, { value: "difference", text: "of each period" }], summed, (value) => { summed = value; again(); }));
 
   async function show(found) {
@@ -98,7 +98,7 @@ function drawRewards(found, against) {
       xaxis: timeAxis(against, { range, zeroline: false }),
       yaxis: axis({ title: f.isRate(found.kind) ? "share of decisions rewarded" : "mean reward of a decision", tickformat: f.isRate(found.kind) ? rewardFormat(found.kind) : undefined, rangemode: "tozero" }),
     },
-    sentence: `Each point is a period; ${looks(found)}.${found.settled ? " In the grey part rewards are still to come." : ""}`,
+    sentence: `Each point is the mean of a stretch of time; ${looks(found)}.${found.settled ? " In the grey part rewards are still to come." : ""}`,
     table: { columns: [{ title: "side" }, { title: "from" }, { title: "decision", number: true }, { title: "rewards", number: true }, { title: "mean", number: true }, { title: "95 % interval", number: true }], rows },
   };
 }
@@ -106,6 +106,8 @@ function drawRewards(found, against) {
 function drawUplift(found, against, summed) {
   const c = colours();
   const one = found.uplift;
+  const points = f.isRate(found.kind) ? 100 : 1; // percentage points of shares
+  const scaled = (values) => values.map((value) => (value === null ? null : points * value));
   const numbers = one[summed];
   const write = (value) => f.difference(value, found.kind);
   const place = summed === "so_far" ? one.start.map((_, at) => (against === "time" ? moment(one.end[at]) : one.next[at])) : middles(one, against);
@@ -113,11 +115,11 @@ function drawUplift(found, against, summed) {
   const other = one.whole.over === "caller" ? "your rule" : "holdout";
   const range = rangeOf(found, against);
   return {
-    data: banded(place, numbers, "uplift", c.policy, hover), height: 280,
+    data: banded(place, { mean: scaled(numbers.mean), low: scaled(numbers.low), high: scaled(numbers.high) }, "uplift", c.policy, hover), height: 280,
     layout: {
       ...unsettled(found, against, range[1]),
       xaxis: timeAxis(against, { range, zeroline: false }),
-      yaxis: axis({ title: f.isRate(found.kind) ? `bandit − ${other} (percentage points)` : `bandit − ${other} (reward)`, tickformat: f.isRate(found.kind) ? "+.3~p" : "+.3~r", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
+      yaxis: axis({ title: f.isRate(found.kind) ? `bandit − ${other} (percentage points)` : `bandit − ${other} (reward)`, tickformat: "+.3~r", ticksuffix: f.isRate(found.kind) ? " pp" : "", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
     },
     sentence: `${one.whole.words}.`,
     table: {

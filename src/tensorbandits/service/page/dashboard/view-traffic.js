@@ -13,7 +13,7 @@ export function traffic({ space, again }) {
   const none = h("div");
   const controls = h("div", { class: "controls" },
     chooser("Mode", space.modes.map((one) => ({ value: one.mode, text: one.context ? `${one.mode} (given)` : one.mode })), mode, (value) => { mode = value; again(); }),
-    chooser("Along", [{ value: "time", text: "time" }, { value: "decisions", text: "decisions" }], against, (value) => { against = value; if (last) show(last); }));
+    chooser("Horizontal axis", [{ value: "time", text: "time" }, { value: "decisions", text: "number of decisions" }], against, (value) => { against = value; if (last) show(last); }));
 
   async function show(found) {
     last = found;
