@@ -85,7 +85,9 @@ def test_what_is_possible_is_above_what_is_played_and_rewards_come_late():
     assert len(told) == 100 - 2 * 20
 
 
-@pytest.mark.parametrize(("suite", "rows"), [(programme, "rows"), (modes, "played"), (ring, "rows")])
+@pytest.mark.parametrize(
+    ("suite", "rows"), [pytest.param(programme, "rows", marks=pytest.mark.slow), (modes, "played"), (ring, "rows")]
+)
 def test_quick_runs_report_every_player(suite, rows, tmp_path):
     result = run(suite.NAME, "--quick", "--jobs", "1", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output

@@ -236,6 +236,7 @@ def test_a_bandit_is_timed_beside_its_policy_and_its_open_decisions_are_weighed(
     assert drawn["least"] > 0
 
 
+@pytest.mark.slow
 def test_change_is_measured_and_reported(tmp_path):
     result = run("change", "--quick", "--jobs", "1", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output

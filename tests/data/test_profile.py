@@ -98,7 +98,8 @@ def test_models_come_as_a_frame_of_what_is_installed(monkeypatch):
 def test_rewards_that_are_all_the_same_teach_nothing(reward):
     table = pa.table({"a": ["x", "y"] * 100, "b": ["u", "u", "v", "v"] * 50, "r": [reward] * 200})
     result = profile(from_log(table, ["a", "b"], "r"))
-    assert result.verdict.startswith("**Nothing to learn was found**")
+    words = "Too few to tell" if reward in (0, 1) else "Nothing to learn was found"  # clicks may come yet
+    assert result.verdict.startswith(f"**{words}**: all 200 rewards are the same, {reward}.")
     assert not result.worth_it
     assert result.gain == 0
 

@@ -41,6 +41,7 @@ def hold(policy: Any, share: float) -> None:
     policy.oracle.guard.share, policy.oracle.guard.look = share, lambda *_: None
 
 
+@pytest.mark.slow  # the law of the guard is held exactly below
 def test_what_the_posterior_doubts_is_tried_in_proportion_to_what_it_believes():
     believed = np.mean([share_of(locked(1.0, seed), DOUBTED, 2000) for seed in range(4)])
     assert 0.1 < believed < 0.4

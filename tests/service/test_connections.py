@@ -14,7 +14,7 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 MODES = '{"name": "shop", "modes": {"offer": ["a", "b"], "channel": ["mail", "sms"]}}'
 
 
-@pytest.fixture(scope="module", params=["httptools", "h11"])
+@pytest.fixture(scope="module", params=["httptools", pytest.param("h11", marks=pytest.mark.slow)])
 def port(request, tmp_path_factory):
     if request.param == "httptools":
         pytest.importorskip("httptools")

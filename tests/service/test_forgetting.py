@@ -153,6 +153,7 @@ def test_wrong_subjects_are_refused(service, subject):
     assert answer.status_code == 422
 
 
+@pytest.mark.slow
 def test_the_command_line_forgets_in_all_bandits(tmp_path):
     place = tmp_path / "own.db"
     with Service(place) as service:

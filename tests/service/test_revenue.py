@@ -24,7 +24,7 @@ def test_a_bandit_of_revenue_is_served(service):
     bandit.tell(last["id"], 0)
     bandit.tell(last["id"], 12.5, amend=True)
     message = bandit.refused("/tell", {"id": bandit.ask()["id"], "reward": -1}, 422, "invalid")
-    assert 'with reward="revenue" allowed are 0 and amounts above 0' in message
+    assert 'with "reward": "revenue" allowed are 0 and amounts above 0' in message
     believed = bandit.post("/explain", {"context": {"segment": "new"}})
     assert "log-odds of a conversion" in str(believed)
     ledger = service.engine.find(bandit.name).core.policy.copy_ledger()
@@ -63,7 +63,10 @@ def test_a_log_of_amounts_is_imported_and_read_again_after_a_restart(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"reward": "sales"}, "revenue, revenue-signed"), ({"reward": "revenue", "policy": "ensemble"}, "TensorThompson")],
+    [
+        ({"reward": "sales"}, "revenue, revenue-signed"),
+        ({"reward": "revenue", "policy": "ensemble"}, 'the policy "thompson"'),
+    ],
 )
 def test_what_cannot_be_made_is_refused(service, settings, words):
     body = {"name": "no-shop", "modes": MODES, "context": ["segment"], "rank": 1} | settings

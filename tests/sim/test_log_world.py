@@ -129,6 +129,7 @@ def test_a_cell_without_rewards_draws_from_all():
     assert drawn == set(log.values()[1].tolist())
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(*[st.integers(0, 1)] * 3, st.integers(-4, 4)), min_size=1, max_size=30),
     st.floats(0, 5),

@@ -270,6 +270,7 @@ play(folder=sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_two_processes_in_one_folder_do_no_harm(tmp_path):
     """This one, and another that has loaded all it needs when both begin."""
     command = [sys.executable, "-c", SHARED, str(tmp_path)]

@@ -165,6 +165,7 @@ def test_workers_do_not_hear_the_signals_of_a_terminal_even_as_they_start(how, t
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow  # a killed run is guarded above
 @pytest.mark.parametrize("how", [FROM_A_TERMINAL, signal.SIGTERM])
 def test_told_to_stop_again_and_again_it_stops_once(how, tmp_path):
     process = start(*LONG, "--jobs", 2, "--out", tmp_path)

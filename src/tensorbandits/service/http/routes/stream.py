@@ -31,7 +31,7 @@ MOST = 200  # that listen to one process
 PAUSE = 1.0  # seconds between two looks
 _VERDICT, _ALIVE = 10.0, 15.0  # seconds between looks at the uplift, and after which something is said
 _TOLD = ("better", "worse", "suspect")  # verdicts that are worth an alert
-_STREAM: Responses = {200: {"content": {MEDIA: {"schema": {"type": "string"}}}}}
+_STREAM: Responses = {200: {"content": {MEDIA: {"schema": {}}}}}
 
 
 @router.route_of("stream", response_class=Response, more=_STREAM)
