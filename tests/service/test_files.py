@@ -101,7 +101,7 @@ def test_an_export_can_be_imported(service, bandit):
         (lines([{"segment": "new", "offer": "a", "click": 1}]), "mode 'channel' is not a column of the log"),
         (lines([ROWS[0] | {"click": "yes"}]), "click"),
         (lines([ROWS[0] | {"click": 10**400}]), "out of range"),
-        (gzip.compress(lines(ROWS))[:-9], "no whole gzip file"),
+        (gzip.compress(lines(ROWS), mtime=0)[:-9], "no whole gzip file"),
         (b"\x1f\x8b nothing", "no whole gzip file"),
     ],
 )
