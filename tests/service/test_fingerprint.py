@@ -1,8 +1,12 @@
 """Fingerprints of requests: the same for the same request however it is written, and another for any other."""
 
+import json
 import re
+from hashlib import blake2b
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.fingerprint import fingerprint
@@ -17,6 +21,20 @@ def of(route, schema, body):
 def test_it_is_short_and_stays():
     assert re.fullmatch("[0-9a-f]{16}", fingerprint("ask", {}))
     assert fingerprint("ask", {"context": {"segment": "new"}}) == "93eecc553a632e03"
+
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value % 1)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.text(), st.dictionaries(st.text(), PLAIN))
+def test_it_is_the_hash_of_sorted_json(route, request):
+    plain = json.dumps([route, request], sort_keys=True, separators=(",", ":"))
+    assert fingerprint(route, request) == blake2b(plain.encode(), digest_size=8).hexdigest()
 
 
 def test_how_a_request_is_written_makes_no_difference():
