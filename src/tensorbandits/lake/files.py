@@ -16,7 +16,7 @@ _TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created")  # what 
 _PUT_WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"}  # where a file appears at once
 
 
-class Listed(NamedTuple):
+class FoundFile(NamedTuple):
     """A file as a listing shows it: its name below the folder, and what changes whenever the file does."""
 
     name: str
@@ -92,10 +92,12 @@ class Folder:
         if self.system.exists(self.path(name)):
             self.system.rm_file(self.path(name))
 
-    def files(self, name: str = "") -> list[Listed]:
+    def files(self, name: str = "") -> list[FoundFile]:
         """Return the files of a folder, in order of their names; none of a folder that is not there."""
         return sorted(
-            Listed(posixpath.basename(one["name"]), _mark(one)) for one in self._listing(name) if one["type"] == "file"
+            FoundFile(posixpath.basename(one["name"]), _mark(one))
+            for one in self._listing(name)
+            if one["type"] == "file"
         )
 
     def folders(self, name: str = "") -> list[str]:
