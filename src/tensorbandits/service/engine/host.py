@@ -225,7 +225,7 @@ class Host:
         body = event.body
         arm, given = self._labels(tuple(body["cell"]))
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
-        answer |= {"policy": self.policy, "time": event.time}
+        answer |= {"policy": self.policy, "time": body.get("made", event.time)}
         if "would" in body:
             answer["would"] = self._labels(tuple(body["would"]["cell"]))[0]
         return answer

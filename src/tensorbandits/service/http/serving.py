@@ -119,6 +119,16 @@ class Serving:
         }
 
 
+    def deciders(self, host: Host) -> dict[str, Any]:
+        """Return what this process knows of the snapshots of a bandit and of those who decide from them."""
+        return {
+            **self.engine.publisher.said(host),
+            "deciders": host.deciders.rows(),
+            "events_a_second": host.events_a_second,
+            "learning_lag": host.learning_lag,
+        }
+
+
 def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     """Return the order of a decision that JSON describes, drawn now."""
     given = body.given()
