@@ -312,9 +312,11 @@ def test_the_page_and_prometheus_know_what_deciders_do(served, bandit):
     assert found["learning_lag"] >= 0.0
     until(lambda: adopt(bandit, *there.tokens(1)) and deciders(bandit)["events_a_second"] > 0.0)
     text = until(
-        lambda: (found := served.http.get("/metrics").text)
-        and f'tensorbandits_deciders{{bandit="{bandit.name}"}}' in found
-        and found
+        lambda: (
+            (found := served.http.get("/metrics").text)
+            and f'tensorbandits_deciders{{bandit="{bandit.name}"}}' in found
+            and found
+        )
     )
     adopted = bandit.core.state.adopted
     assert f'tensorbandits_decisions_adopted_total{{bandit="{bandit.name}"}} {adopted}.0' in text

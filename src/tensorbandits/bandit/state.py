@@ -172,7 +172,9 @@ class State:
         """Refuse a decision of levels that are not there, or of somebody whose data were removed."""
         number, cell, shape = self.book.refuse_taken(command.id), command.drawn.cell, self.space.shape
         if len(cell) != len(shape) or not all(0 <= at < size for at, size in zip(cell, shape, strict=True)):
-            raise ValueError(f"the decision is of cell {cell}, but this bandit has the shape {shape}: of another bandit?")
+            raise ValueError(
+                f"the decision is of cell {cell}, but this bandit has the shape {shape}: of another bandit?"
+            )
         if any(e.digest_of(number, salt) == digest for digest, salt in self.forgotten.get(command.time, ())):
             raise UnknownDecisionError(
                 f"decision {number!r} was removed, as somebody wanted a person's data forgotten; it takes no reward"
@@ -554,7 +556,10 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
-        log |= {"adopted": self.adopted, "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some]}
+        log |= {
+            "adopted": self.adopted,
+            "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some],
+        }
         log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 

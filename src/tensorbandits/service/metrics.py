@@ -69,7 +69,9 @@ class Metrics:
         self.followed = counter("events_followed_total", "Events of other processes that were folded in.").inc
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
-        self._adopted = counter("decisions_adopted_total", "Decisions made by deciders elsewhere, and durable.", "bandit")
+        self._adopted = counter(
+            "decisions_adopted_total", "Decisions made by deciders elsewhere, and durable.", "bandit"
+        )
         self._published = counter("snapshots_published_total", "Snapshots put at their address.", "bandit")
         self._unpublished = counter("publish_errors_total", "Snapshots that could not be made or published.", "bandit")
         self._snapshot_age = gauge("snapshot_age_seconds", "Age of the newest snapshot that deciders get.", "bandit")

@@ -200,9 +200,7 @@ class Settings:
         _address,
         repr=False,
     )
-    publish_every: float = _setting(
-        5.0, "Seconds between two snapshots of a bandit, at least.", _number(0.1, 86_400)
-    )
+    publish_every: float = _setting(5.0, "Seconds between two snapshots of a bandit, at least.", _number(0.1, 86_400))
     key_seconds: float = _setting(
         2.0, "Seconds until a process notices that a key was revoked elsewhere.", _number(0.1, 60)
     )
@@ -277,7 +275,11 @@ class Settings:
 
 def _shown(name: str, value: Any) -> str:
     """The value in a message; a URL may hold a password."""
-    return "hidden" if name in ("store", "token_keys", "publish") and isinstance(value, str) and value.strip() else repr(value)
+    return (
+        "hidden"
+        if name in ("store", "token_keys", "publish") and isinstance(value, str) and value.strip()
+        else repr(value)
+    )
 
 
 @lru_cache(1024)  # as it is asked of every request

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.commands import Ask, chosen
 from tensorbandits.base.compiled import compilations
-from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.decider.tokens import TokenKeys
+from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.actor import ACTOR
@@ -376,9 +376,7 @@ class Engine:
             for host in self.all():
                 host.tick()
                 self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
-                self._metrics.deciding_elsewhere(
-                    host.name, self.publisher.said(host)["age"], len(host.deciders.rows())
-                )
+                self._metrics.deciding_elsewhere(host.name, self.publisher.said(host)["age"], len(host.deciders.rows()))
                 if host.quarantined is None:
                     self._guarded("timing out", partial(self._expire, host))
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):

@@ -22,8 +22,8 @@ from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.published import UID_BYTES
+from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.snapshot import refuse_propensity
 from tensorbandits.base.checks import Cell
 from tensorbandits.decider.tokens import Token

@@ -118,7 +118,6 @@ class Serving:
             "cells_seen": len(core.policy.ledger),
         }
 
-
     def deciders(self, host: Host) -> dict[str, Any]:
         """Return what this process knows of the snapshots of a bandit and of those who decide from them."""
         return {
