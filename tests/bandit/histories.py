@@ -116,9 +116,9 @@ class Histories:
     def adopt(self):
         """A decision that was made elsewhere, told of once or often, which may be known."""
         rng = self.rng
-        number = (
-            rng.choice(self.tokens[-20:]) if self.tokens and rng.random() < 0.5 else f"token {rng.randrange(10**6)}"
-        )
+        number = rng.choice(self.tokens[-20:]) if self.tokens and rng.random() < 0.5 else "a new one"
+        if number == "a new one" or (self._unique and number not in self.core.state.book):
+            number = f"token {len(self.tokens)} {rng.randrange(10**6)}"
         if number not in self.elsewhere:
             by, chances = rng.choice(["policy", "holdout", "floor", "caller"]), rng.choice([(1.0, 0.0), (0.8, 0.1)])
             drawn = c.Drawn(self._cell(), rng.choice([None, 0.25]), by, chances=chances)

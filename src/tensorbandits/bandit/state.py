@@ -173,7 +173,7 @@ class State:
         number, cell, shape = self.book.refuse_taken(command.id), command.drawn.cell, self.space.shape
         if len(cell) != len(shape) or not all(0 <= at < size for at, size in zip(cell, shape, strict=True)):
             raise ValueError(
-                f"the decision is of cell {cell}, but this bandit has the shape {shape}: of another bandit?"
+                f"the decision is of cell {cell}, but this bandit has the shape {shape}; is it of another?"
             )
         if any(e.digest_of(number, salt) == digest for digest, salt in self.forgotten.get(command.time, ())):
             raise UnknownDecisionError(

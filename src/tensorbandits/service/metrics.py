@@ -69,9 +69,7 @@ class Metrics:
         self.followed = counter("events_followed_total", "Events of other processes that were folded in.").inc
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
-        self._adopted = counter(
-            "decisions_adopted_total", "Decisions made by deciders elsewhere, and durable.", "bandit"
-        )
+        self._adopted = counter("decisions_adopted_total", "Decisions of deciders that are durable here.", "bandit")
         self._published = counter("snapshots_published_total", "Snapshots put at their address.", "bandit")
         self._unpublished = counter("publish_errors_total", "Snapshots that could not be made or published.", "bandit")
         self._snapshot_age = gauge("snapshot_age_seconds", "Age of the newest snapshot that deciders get.", "bandit")
@@ -168,11 +166,11 @@ class Metrics:
     def forget(self, bandit: str) -> None:
         """Show a deleted bandit no more; where several processes count together its last numbers stay."""
         gauges = (self._lag, self._open, self._snapshot_age, self._deciders, self._learning_lag)
-        for metric in gauges:
-            self._last.pop((metric, bandit), None)
+        for gauge in gauges:
+            self._last.pop((gauge, bandit), None)
         if _FOLDER in os.environ:
-            for metric in gauges:
-                metric.labels(bandit).set(0)
+            for gauge in gauges:
+                gauge.labels(bandit).set(0)
             return
         counters = (self._decisions, self._rewards, self._adopted, self._published, self._unpublished)
         for metric in (*counters, *gauges):

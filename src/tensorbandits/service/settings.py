@@ -20,6 +20,7 @@ CONFIG = f"{PREFIX}CONFIG"  # the variable that names the file of settings
 MEBIBYTE = 2**20
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
+_SECRET = ("store", "token_keys", "publish")  # settings that no message shows
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "kib": 2**10, "m": 2**20, "mib": 2**20, "g": 2**30, "gib": 2**30}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -275,11 +276,7 @@ class Settings:
 
 def _shown(name: str, value: Any) -> str:
     """The value in a message; a URL may hold a password."""
-    return (
-        "hidden"
-        if name in ("store", "token_keys", "publish") and isinstance(value, str) and value.strip()
-        else repr(value)
-    )
+    return "hidden" if name in _SECRET and isinstance(value, str) and value.strip() else repr(value)
 
 
 @lru_cache(1024)  # as it is asked of every request

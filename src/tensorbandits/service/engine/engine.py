@@ -187,7 +187,8 @@ class Engine:
         """Make what events up to one say the base, and remove them; return how many, and up to which."""
         last = host.core.state.seq if before is None else min(before, host.seq)
         if host.core.state.adopted:
-            last = min(last, self._before_tokens(host))
+            # The ids of younger events are what says that a token was told before.
+            last = min(last, self.store.last_before(host.id, self.clock.now() - self.tokens.age))
         while last > (folded := self.store.base(host.id)):
             try:
                 seq, state = loading.pack(loading.rebuild(self.store, host.row, last))
@@ -196,19 +197,6 @@ class Engine:
                 if self.store.base(host.id) <= folded:  # else another server was first
                     raise
         return 0, folded
-
-    def _before_tokens(self, host: Host) -> int:
-        """Return up to which event the log may be folded of a bandit for which deciders decide.
-
-        The ids of younger events are what says that a token was told before.
-        """
-        oldest = self.clock.now() - self.tokens.age
-        low, high = self.store.base(host.id), host.seq
-        while low < high:  # the last event before that
-            middle = (low + high + 1) // 2
-            event = loading.raw_event(self.store, host.row, middle)
-            low, high = (middle, high) if event is not None and event.time < oldest else (low, middle - 1)
-        return low
 
     def delete(self, host: Host, key: str | None) -> None:
         """Let a bandit be no more; its events stay."""

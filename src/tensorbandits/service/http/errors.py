@@ -49,10 +49,7 @@ CODES = {  # code: status, and what it means
     "unknown_decision": (404, "No decision has this id."),
     "not_found": (404, "There is nothing at this address."),
     "expired_decision": (410, "The decision was closed so long ago that it is forgotten."),
-    "refused_token": (
-        422,
-        "The id is a token that was not signed by a known key, was altered, or is of another bandit.",
-    ),
+    "refused_token": (422, "The id is a token that no known key has signed, that was altered, or of another bandit."),
     "expired_token": (410, "The id is a token of a decision that was made so long ago that its reward is not taken."),
     "cancelled_decision": (409, "The decision was cancelled, and takes no reward."),
     "inactive_decision": (409, "The event was not activated, and takes no reward before it is."),
