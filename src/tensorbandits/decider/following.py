@@ -9,7 +9,7 @@ import time
 from tensorbandits.bandit.published import PublishedSnapshot, SnapshotRefusedError
 from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.decider.arms import ReadySnapshot
-from tensorbandits.decider.sources import Found, SnapshotSource
+from tensorbandits.decider.sources import FoundSnapshot, SnapshotSource
 from tensorbandits.decider.tokens import TokenKeys
 
 _LOG = logging.getLogger("tensorbandits.decider")
@@ -99,7 +99,7 @@ class Follower:
             _LOG.warning("no new snapshot is found at %s (%s); %s", self.source.shown, said, kept)
         self.problem = said
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: FoundSnapshot) -> None:
         """Decide from a snapshot from now on, if it is newer and of the same bandit."""
         snapshot, before = found.snapshot, self.ready
         if before is not None:

@@ -14,7 +14,7 @@ _POLL = 25.0  # seconds that a service is asked to wait for something new
 _SECONDS = 10.0  # that an answer may take beyond that
 
 
-class Found(NamedTuple):
+class FoundSnapshot(NamedTuple):
     """A snapshot, and the mark by which its source tells whether there is a newer one."""
 
     snapshot: PublishedSnapshot
@@ -28,7 +28,7 @@ class SnapshotSource(ABC):
     waits: bool  # whether looking waits for something new
 
     @abstractmethod
-    def newer(self, mark: str | None) -> Found | None:
+    def newer(self, mark: str | None) -> FoundSnapshot | None:
         """Return what is there if it has another mark; ``None`` if nothing new or nothing at all is."""
 
 
@@ -40,9 +40,9 @@ class GivenSource(SnapshotSource):
     def __init__(self, snapshot: PublishedSnapshot) -> None:
         self._snapshot = snapshot
 
-    def newer(self, mark: str | None) -> Found | None:
+    def newer(self, mark: str | None) -> FoundSnapshot | None:
         """Return the snapshot once."""
-        return Found(self._snapshot, "given") if mark is None else None
+        return FoundSnapshot(self._snapshot, "given") if mark is None else None
 
 
 class PlaceSource(SnapshotSource):
@@ -53,7 +53,7 @@ class PlaceSource(SnapshotSource):
     def __init__(self, place: SnapshotPlace) -> None:
         self._place, self.shown = place, place.shown
 
-    def newer(self, mark: str | None) -> Found | None:
+    def newer(self, mark: str | None) -> FoundSnapshot | None:
         """Return what is there if it has another mark."""
         pointer = self._place.pointer()
         if pointer is None or pointer.checksum == mark:
@@ -64,7 +64,7 @@ class PlaceSource(SnapshotSource):
             if newest is None or newest == pointer:
                 raise SnapshotRefusedError(f"{self.shown} has a damaged snapshot, {pointer.file}; publish it again")
             return None
-        return Found(PublishedSnapshot.from_bytes(content, f"{self.shown}/{pointer.file}"), pointer.checksum)
+        return FoundSnapshot(PublishedSnapshot.from_bytes(content, f"{self.shown}/{pointer.file}"), pointer.checksum)
 
 
 class HttpSource(SnapshotSource):
@@ -80,7 +80,7 @@ class HttpSource(SnapshotSource):
         self.shown, self._url = without_password(path), f"{path}/snapshot"
         self._headers = headers_of(key) | ({} if name is None else {"x-decider": name})
 
-    def newer(self, mark: str | None) -> Found | None:
+    def newer(self, mark: str | None) -> FoundSnapshot | None:
         """Return what is there if it has another mark, after waiting for it."""
         headers, url, seconds = self._headers, self._url, _SECONDS
         if mark is not None:
@@ -88,7 +88,7 @@ class HttpSource(SnapshotSource):
         answer = call(url, headers, seconds=seconds, shown=self.shown)
         if answer is None or answer.tag == mark:
             return None
-        return Found(PublishedSnapshot.from_bytes(answer.content, self.shown), answer.tag)
+        return FoundSnapshot(PublishedSnapshot.from_bytes(answer.content, self.shown), answer.tag)
 
 
 def source_of(address: str | os.PathLike[str], *, key: str | None = None, name: str | None = None) -> SnapshotSource:

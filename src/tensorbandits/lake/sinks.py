@@ -86,6 +86,9 @@ class RedisSink(_Rolled):
     ----------
     address : ``"redis://host:6379/0"``; with ``?prefix=shop:`` the names of streams begin so.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
+
+    >>> RedisSink("redis://:secret@localhost:6379/0", rows=500)
+    RedisSink('redis://***@localhost:6379/0')
     """
 
     def __init__(self, address: str, *, rows: int = 1_000, seconds: float = 0.5) -> None:
@@ -128,6 +131,9 @@ class HttpSink(_Rolled):
     api_key : an API key that may decide for this bandit.
     name : what the page of the service calls this decider.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
+
+    >>> HttpSink("https://bandits.example/v1/bandits/offers", api_key="tb_...", name="web-1")
+    HttpSink('https://bandits.example/v1/bandits/offers')
     """
 
     def __init__(
@@ -167,6 +173,14 @@ class FunctionSink(_Rolled):
     function : is called with ``"decisions"`` or ``"rewards"``, and a list of rows: mappings of the columns that the
         lake has. What it raises is said by ``decider.status()``, and the batch comes again.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
+
+    >>> from tensorbandits import Bandit, Decider, Space
+    >>> snapshot = Bandit(Space({"offer": ["a", "b"]}), reward="bernoulli", seed=0).snapshot(name="offers")
+    >>> sink = FunctionSink(lambda kind, rows: print(len(rows), kind))
+    >>> with Decider(snapshot, keys={"2026-11": b"a secret of 16 bytes or more"}, sink=sink) as decider:
+    ...     decider.tell(decider.ask(), 1)
+    1 decisions
+    1 rewards
     """
 
     def __init__(
