@@ -28,7 +28,7 @@ const TABS = {
   traffic: ["Traffic", traffic],
   heat: ["Heat map", heat],
   effects: ["Effects", effects],
-  arms: ["Top arms", arms],
+  arms: ["Best choices", arms],
   decisions: ["Open decisions", decisions],
   drift: ["Drift", drift],
   apprentice: ["Apprentice", apprentice],
@@ -97,6 +97,7 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown }) {
   function mount() {
     poll?.stop();
     poll = null;
+    failed(null); // what was wrong with another view; whatever still is wrong is said again
     if (space === null || overview === null) return;
     const [title, make] = TABS[open];
     view = make({ name, space, who, overview: () => overview, again: () => poll?.again(), changed: () => poll?.again(), steering });

@@ -88,9 +88,9 @@ function history(name) {
     if (actors !== null && actors.join("\n") === found.actors.join("\n")) return;
     actors = found.actors;
     controls.replaceChildren(
-      chooser("what", KINDS, given.kind, (value) => choose("kind", value)),
-      chooser("by whom", [{ value: "", text: "anybody" }, ...actors.map((one) => ({ value: one, text: one }))], given.actor, (value) => choose("actor", value)),
-      day("from", "since"), day("to", "until"), save("CSV", "csv"), save("JSON lines", "jsonl"));
+      chooser("What", KINDS, given.kind, (value) => choose("kind", value)),
+      chooser("By whom", [{ value: "", text: "anybody" }, ...actors.map((one) => ({ value: one, text: one }))], given.actor, (value) => choose("actor", value)),
+      day("From", "since"), day("To", "until"), save("CSV", "csv"), save("JSON lines", "jsonl"));
   }
 
   function save(title, format) {
@@ -164,7 +164,7 @@ function plain(value) {
 function decision(name) {
   const found = h("div", { "aria-live": "polite" });
   const field = h("input", { type: "text", required: true, maxlength: 200, spellcheck: "false", autocomplete: "off" });
-  const form = h("form", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "decision id"), field), h("button", { type: "submit" }, "Look it up"));
+  const form = h("form", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "Decision id"), field), h("button", { type: "submit" }, "Look it up"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
