@@ -38,8 +38,12 @@ const TABS = {
   health: ["Health", health],
 };
 
-export function bandit(main, { name, tab, who, failed: trouble, unknown }) {
-  const failed = (error, seconds) => (error?.code === "unknown_bandit" ? unknown(name) : trouble(error, seconds));
+export function bandit(main, { name, tab, who, failed: trouble, unknown, quarantined }) {
+  const failed = (error, seconds) => {
+    if (error?.code === "unknown_bandit") unknown(name);
+    else if (error?.code === "quarantined") quarantined(name, error);
+    else trouble(error, seconds);
+  };
   document.title = `${name} · tensorbandits`;
   const tiles = new Tiles();
   const tabs = Object.entries(TABS).map(([id, [title]]) => h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", "aria-selected": "false", tabindex: "-1", onclick: () => go(id) }, title));

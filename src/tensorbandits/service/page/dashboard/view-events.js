@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { chooser, empty, fill, h, table } from "./dom.js";
 import * as f from "./format.js";
+import { settingName, settingText } from "./steer.js";
 
 export const EVENTS = {
   Created: "created", Changed: "settings changed", Deleted: "deleted", Decided: "decided", Activated: "shown", Cancelled: "cancelled", Rewarded: "rewarded", Amended: "reward amended",
@@ -144,8 +145,10 @@ function rowsOf(one) {
   const start = [f.clock(one.time), who(one), kindOf(one)];
   if (one.kind === "Created") return [[...start, h("details", {}, h("summary", {}, one.words), h("ul", {}, one.items.map((item) => h("li", {}, `${item.what}: ${plain(item.after)}`)))), "", ""]];
   if (!one.items.length) return [[...start, one.words, "", ""]];
-  const value = (some) => (some === null && one.kind !== "Changed" ? "–" : plain(some));
-  return one.items.map((item, at) => [...(at ? ["", "", ""] : start), item.what, value(item.before), value(item.after)]);
+  const value = (some) => (some === null ? "–" : plain(some));
+  const settings = one.kind === "Changed"; // in the words of the page that changes them
+  const cells = (item) => (settings ? [settingName(item.what), settingText(item.what, item.before), settingText(item.what, item.after)] : [item.what, value(item.before), value(item.after)]);
+  return one.items.map((item, at) => [...(at ? ["", "", ""] : start), ...cells(item)]);
 }
 
 /** A value of a setting in words. */
