@@ -14,6 +14,7 @@ LISTEN = {"Accept": "text/event-stream"}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(stream, "PAUSE", 0.02)
+    monkeypatch.setattr(stream, "ALIVE", 0.1)
 
 
 def read(text):

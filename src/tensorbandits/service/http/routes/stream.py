@@ -29,7 +29,8 @@ router = Router("looking")
 MEDIA = "text/event-stream"
 MOST = 200  # that listen to one process
 PAUSE = 1.0  # seconds between two looks
-_VERDICT, _ALIVE = 10.0, 15.0  # seconds between looks at the uplift, and after which something is said
+ALIVE = 15.0  # seconds after which something is said, so that it is noticed when nobody listens any more
+_VERDICT = 10.0  # seconds between looks at the uplift
 _TOLD = ("better", "worse", "suspect")  # verdicts that are worth an alert
 _STREAM: Responses = {200: {"content": {MEDIA: {"schema": {}}}}}
 
@@ -106,14 +107,14 @@ async def _told(service: Serving, watch: Watch) -> AsyncIterator[str]:
     service.listeners += 1
     try:
         yield "retry: 3000\n\n"
-        looked = said = -_ALIVE
+        looked = said = -ALIVE
         while service.engine.known(host.name) is host and not host.closed:
             now = time.monotonic()
             some = list(watch.news())
             if now - looked >= _VERDICT and host.quarantined is None:
                 looked = now
                 some += watch.judged(await run_sync(partial(_uplift, service, host), limiter=service.view_threads))
-            if some or now - said >= _ALIVE:
+            if some or now - said >= ALIVE:
                 said = now
                 yield "".join(some) or ": nothing new\n\n"
             await anyio.sleep(PAUSE)

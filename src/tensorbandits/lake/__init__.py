@@ -1,0 +1,1 @@
+"""The lake: decisions and rewards as files that any engine reads, their join, and learning from it."""
