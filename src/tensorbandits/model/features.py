@@ -1,0 +1,196 @@
+"""What features say of the rows of a mode's levels: a regression that is learned together with the tensor.
+
+With ``F`` (p, m) the features of the levels of a mode, standardised, and ``U`` (p, r) its rows::
+
+    U  =  F B + tau E,    E ~ N(0, 1),    B = phi Z / sqrt(m),    Z ~ N(0, 1),    tau, phi ~ |N(0, 1/2)|
+
+so that ``tau^2 + phi^2`` is 1 in the prior mean, and rows keep the scale that the core expects. With ``phi`` near 0
+features say nothing, with ``tau`` near 0 they say everything; how much they say is learned. Every step draws from the
+exact conditional law, or is a Metropolis step that leaves it alone. Those given the rows (*centred*) move when levels
+have much of their own; those that move the rows too, given the rewards (*non-centred*), move when they have little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tensorbandits.base.checks import check_array, check_positive
+from tensorbandits.tensor.tucker import Floats
+
+Features = Mapping[int, Floats]  # those of the levels, standardised, (p_j, m_j), by position of the mode
+NO_FEATURES: Features = {}
+MOVING = 0.25  # how often a sweep moves rows together with what features say of them
+HALF = 0.5  # the prior's variance of tau and phi before they are taken without their sign
+_LEAST = 1e-3  # tau and phi: less says as much
+_STEPS = 2  # of Metropolis on the logarithm of a scale
+_AT_ONCE = 8  # coefficients that are redrawn together given the rewards, for each column
+_LARGEST = 1e60
+_FAR = 6.0  # deviations above the mean, beyond which a normal number is drawn as an exponential one
+
+
+class FeaturePrior:
+    """The prior of the rows (p, r) of a mode given features (p, m), and one draw of its coefficients and scales."""
+
+    def __init__(self, features: Floats, B: Floats, tau: float, phi: float) -> None:
+        self.features, self.B, self.tau, self.phi = features, B, tau, phi
+        # F'F = V diag(s) V', in which the coefficients given the rows are independent.
+        self._s, self._V = np.linalg.eigh(features.T @ features)
+
+    @classmethod
+    def drawn(cls, features: Floats, columns: int, rng: np.random.Generator) -> Self:
+        """Draw coefficients and scales from their prior."""
+        tau, phi = (max(math.sqrt(HALF) * abs(x), _LEAST) for x in rng.standard_normal(2).tolist())
+        m = features.shape[1]
+        return cls(features, phi / math.sqrt(m) * rng.standard_normal((m, columns)), tau, phi)
+
+    @property
+    def mean(self) -> Floats:
+        """What the features say of the rows, (p, r)."""
+        return np.asarray(self.features @ self.B)
+
+    @property
+    def precision(self) -> float:
+        """The prior's precision of an entry of a row about that."""
+        return 1.0 / (self.tau * self.tau)
+
+    def rows(self, noise: Floats) -> Floats:
+        """Return rows drawn from the prior, given standard normal noise of the last levels, (n, r)."""
+        return np.asarray(self.mean[len(self.features) - len(noise) :] + self.tau * noise)
+
+    def redraw(self, rows: Floats, rng: np.random.Generator) -> None:
+        """Redraw coefficients and scales given the rows (p, r)."""
+        p, r = rows.shape
+        m = self.features.shape[1]
+        variance = 1.0 / (self._s / self.tau**2 + m / self.phi**2)  # (m,), in the basis of V
+        mean = variance[:, None] * (self._V.T @ (self.features.T @ rows)) / self.tau**2
+        self.B = self._V @ (mean + np.sqrt(variance)[:, None] * rng.standard_normal((m, r)))
+        own = rows - self.mean
+        self.tau = _step(self.tau, p * r, float((own * own).sum()), rng)
+        self.phi = _step(self.phi, m * r, m * float((self.B * self.B).sum()), rng)
+
+    def redraw_with_rows(self, rows: Floats, A: Floats, b: Floats, rng: np.random.Generator) -> Floats:
+        """Redraw scales and some coefficients together with the rows, and return these.
+
+        ``A`` (p, r, r) and ``b`` (p, r) are the normal equations of the rows: what the rewards say of them.
+        """
+        mean = self.mean
+        own = rows - mean
+        self.tau, own = self._stretched(self.tau, own, mean, A, b, rng)  # what is a level's own keeps its ratios
+        self.phi, mean = self._stretched(self.phi, mean, own, A, b, rng, coefficients=True)
+        own, mean = self._shifted(own, mean, A, b, rng)
+        return own + mean
+
+    def _stretched(
+        self,
+        scale: float,
+        part: Floats,
+        rest: Floats,
+        A: Floats,
+        b: Floats,
+        rng: np.random.Generator,
+        *,
+        coefficients: bool = False,
+    ) -> tuple[float, Floats]:
+        """Redraw a scale with all that it multiplies, given the ratios: a normal number above the least."""
+        unit = part / scale
+        moved = np.einsum("pij,pj->pi", A, unit)
+        precision = float((unit * moved).sum()) + 1.0 / HALF
+        slope = float((unit * b).sum() - (moved * rest).sum())
+        found = _above(_LEAST, slope / precision, precision**-0.5, rng)
+        if coefficients:
+            self.B = self.B * (found / scale)
+        return found, found * unit
+
+    def _shifted(
+        self, own: Floats, mean: Floats, A: Floats, b: Floats, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Redraw some coefficients given what is each level's own."""
+        m, r = self.B.shape
+        some = np.sort(rng.choice(m, _AT_ONCE, replace=False)) if m > _AT_ONCE else np.arange(m)
+        F = self.features[:, some]
+        rest = mean - F @ self.B[some] + own
+        left = b - np.einsum("pij,pj->pi", A, rest)
+        precision = np.einsum("pa,pc,pij->aicj", F, F, A, optimize=True).reshape(len(some) * r, len(some) * r)
+        precision[np.diag_indices_from(precision)] += m / self.phi**2
+        L = np.linalg.cholesky(precision)
+        half = np.linalg.solve(L, (F.T @ left).ravel())
+        drawn = np.linalg.solve(L.T, half + rng.standard_normal(len(half)))
+        self.B = self.B.copy()
+        self.B[some] = drawn.reshape(len(some), r)
+        return own, self.mean
+
+    def sizes(self, column: Floats, at: int) -> tuple[int, float]:
+        """Return the number of coefficients of a column, and the sum of squares that it says of its scale.
+
+        That is of what is each level's own and of the coefficients, each in units of its prior deviation.
+        """
+        m, own = len(self.B), column - self.features @ self.B[:, at]
+        return m, float(own @ own) / self.tau**2 + m * float(self.B[:, at] @ self.B[:, at]) / self.phi**2
+
+    def explained(self) -> float:
+        """Return the share of the rows' variance that features explain, as drawn."""
+        guided = float(np.mean(self.mean**2))
+        return guided / (guided + self.tau**2)
+
+    def grown(self, features: Floats) -> FeaturePrior:
+        """Return the same for other features of the levels, of which there may be more."""
+        return FeaturePrior(features, self.B, self.tau, self.phi)
+
+    def state(self) -> dict[str, Any]:
+        """Return the draw as plain arrays and numbers."""
+        return {"B": self.B.copy(), "tau": self.tau, "phi": self.phi}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], features: Floats, columns: int) -> Self:
+        """Return the draw that :meth:`state` described, which must be of as many features and columns."""
+        size = (features.shape[1], columns)
+        B = check_array(state["B"], "the coefficients of the features", size, largest=_LARGEST)
+        tau, phi = (
+            check_positive(check_array(state[name], f"{name} of the features", ()).item(), f"{name} of the features")
+            for name in ("tau", "phi")
+        )
+        return cls(features, B.copy(), tau, phi)
+
+
+def priors_from_state(
+    state: Mapping[str, Any], columns: Sequence[int], features: Features
+) -> dict[int, FeaturePrior]:
+    """Return the priors that a chain's state has, of just the modes that have ``features`` and columns."""
+    found, wanted = state.get("features", {}), {str(j): j for j in features if columns[j]}
+    if set(found) != set(wanted):
+        raise ValueError(f"the chain has features of the modes {sorted(found)}; the policy of {sorted(wanted)}")
+    return {j: FeaturePrior.from_state(found[name], features[j], columns[j]) for name, j in wanted.items()}
+
+
+def _step(scale: float, count: int, square: float, rng: np.random.Generator) -> float:
+    """Return a scale after Metropolis steps on its logarithm, given ``count`` normal numbers with this sum of squares."""
+    length = 2.0 / math.sqrt(count + 1.0)
+    for _ in range(_STEPS):
+        there = scale * math.exp(length * rng.standard_normal())
+        gain = (1.0 - count) * math.log(there / scale)
+        gain -= 0.5 * square * (there**-2.0 - scale**-2.0) + 0.5 * (there**2 - scale**2) / HALF
+        if there >= _LEAST and gain > -rng.standard_exponential():
+            scale = there
+    return scale
+
+
+def _above(least: float, mean: float, deviation: float, rng: np.random.Generator) -> float:
+    """Return a normal number given that it is above the least.
+
+    >>> rng = np.random.default_rng(0)
+    >>> _above(1.0, -50.0, 0.5, rng) > 1.0, _above(1.0, 50.0, 0.5, rng) > 40.0
+    (True, True)
+    """
+    start = (least - mean) / deviation
+    if start > _FAR:  # far in the tail: an exponential number, tried until it is accepted
+        while True:
+            over = rng.standard_exponential() / start
+            if 0.5 * over * over < rng.standard_exponential():
+                return least + over * deviation
+    below = float(ndtr(start))
+    return max(least, mean + deviation * float(ndtri(below + (1.0 - below) * rng.random())))
