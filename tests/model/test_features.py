@@ -6,10 +6,7 @@ from scipy import stats
 
 from tensorbandits import Ledger
 from tensorbandits.model import gibbs, pairs
-from tensorbandits.model.chains import chain_from_prior, chain_from_state
-from tensorbandits.model.features import FeaturePrior
-from tensorbandits.model.gibbs import Units
-from tensorbandits.model.likelihood import Gaussian
+from tensorbandits.model.chains import chain_from_prior
 from tests.model.test_joint import LIKELIHOODS, rewards_given
 
 CELLS = np.array([(0, 0, 1), (1, 1, 0), (2, 0, 0), (2, 1, 1), (3, 1, 0)])
@@ -19,9 +16,7 @@ FEATURES = {0: np.array([[1.0, -0.5], [-1.0, 0.5], [0.3, 1.5], [-0.4, -1.0], [2.
 
 def start(likelihood, structure, units, rng):
     rank, decay = ((2, 1, 1), 0.6) if structure == "tucker" else ((1, 1, 1), 1.0)
-    return chain_from_prior(
-        structure, SHAPE, rank, units, rng, likelihood=likelihood, decay=decay, features=FEATURES
-    )
+    return chain_from_prior(structure, SHAPE, rank, units, rng, likelihood=likelihood, decay=decay, features=FEATURES)
 
 
 def told(chain):

@@ -19,17 +19,18 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tensorbandits.base.checks import check_array, check_positive
+from tensorbandits.base.checks import Cell, check_array, check_level, check_positive
 from tensorbandits.tensor.tucker import Floats
 
 Features = Mapping[int, Floats]  # those of the levels, standardised, (p_j, m_j), by position of the mode
 NO_FEATURES: Features = {}
 MOVING = 0.25  # how often a sweep moves rows together with what features say of them
+MOST = 1_000  # features of a mode
 HALF = 0.5  # the prior's variance of tau and phi before they are taken without their sign
 _LEAST = 1e-3  # tau and phi: less says as much
 _STEPS = 2  # of Metropolis on the logarithm of a scale
 _AT_ONCE = 8  # coefficients that are redrawn together given the rewards, for each column
-_LARGEST = 1e60
+_LARGEST, _LARGEST_FEATURE = 1e60, 1e4  # coefficient; feature, whose size should be about 1
 _FAR = 6.0  # deviations above the mean, beyond which a normal number is drawn as an exponential one
 
 
@@ -157,9 +158,40 @@ class FeaturePrior:
         return cls(features, B.copy(), tau, phi)
 
 
-def priors_from_state(
-    state: Mapping[str, Any], columns: Sequence[int], features: Features
-) -> dict[int, FeaturePrior]:
+def check_features(features: Any, shape: Cell) -> dict[int, Floats]:
+    """Return the features of the levels of some modes, checked: numbers (levels, numbers) by position of the mode.
+
+    >>> check_features({1: [[0.5], [-0.5]]}, (3, 2))
+    {1: array([[ 0.5],
+           [-0.5]])}
+    >>> check_features({1: [[0.5], [-0.5]]}, (3, 4))
+    Traceback (most recent call last):
+    ...
+    ValueError: the features of mode 1 have shape (2, 1); it has 4 levels: give one line of numbers for each
+    """
+    if not isinstance(features, Mapping):
+        raise TypeError(f"features is {features!r}; give lines of numbers by mode: {{1: [[0.5, 1.2], [-0.3, 0.1]]}}")
+    found = {}
+    for name, numbers in features.items():
+        mode = check_level(int(name) if isinstance(name, str) and name.isdigit() else name, len(shape), "a mode")
+        found[mode] = check_described(numbers, mode, shape[mode])
+    return dict(sorted(found.items()))
+
+
+def check_described(features: Any, mode: int, levels: int) -> Floats:
+    """Return the features of the levels of one mode, checked, (levels, numbers)."""
+    numbers = np.asarray(features, dtype=np.float64)
+    if numbers.ndim != 2 or len(numbers) != levels or not numbers.shape[1]:
+        raise ValueError(
+            f"the features of mode {mode} have shape {numbers.shape}; it has {levels} levels: give one line of numbers "
+            "for each"
+        )
+    if numbers.shape[1] > MOST:
+        raise ValueError(f"mode {mode} has {numbers.shape[1]:,} features; at most {MOST:,} are allowed: leave some out")
+    return check_array(numbers, f"the features of mode {mode}", numbers.shape, largest=_LARGEST_FEATURE).copy()
+
+
+def priors_from_state(state: Mapping[str, Any], columns: Sequence[int], features: Features) -> dict[int, FeaturePrior]:
     """Return the priors that a chain's state has, of just the modes that have ``features`` and columns."""
     found, wanted = state.get("features", {}), {str(j): j for j in features if columns[j]}
     if set(found) != set(wanted):
@@ -168,7 +200,7 @@ def priors_from_state(
 
 
 def _step(scale: float, count: int, square: float, rng: np.random.Generator) -> float:
-    """Return a scale after Metropolis steps on its logarithm, given ``count`` normal numbers with this sum of squares."""
+    """Return a scale after Metropolis steps on its logarithm, given ``count`` normal numbers of this sum of squares."""
     length = 2.0 / math.sqrt(count + 1.0)
     for _ in range(_STEPS):
         there = scale * math.exp(length * rng.standard_normal())

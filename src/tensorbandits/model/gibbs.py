@@ -277,9 +277,7 @@ class Chain:
         """Return for each mode how much the levels' own rewards decide of their rows, (p_j,)."""
         return own_shares(self.model, seen, self.noise_variance, self.precision)
 
-    def grow(
-        self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES
-    ) -> None:
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES) -> None:
         """Give the modes more levels, with rows drawn from the prior given their ``features``; the rank stays."""
         model = self.model
         self.describe(features)

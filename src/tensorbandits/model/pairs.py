@@ -7,8 +7,8 @@ The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
     C_jk entries    ~ N(0, scale_jk^2),      scale_jk ~ |N(0, G^2)|,   G ~ |N(0, (PAIRS s)^2 / (d - 1))|
     u_j[i]          ~ N(0, I)                for a mode that is not complete
 
-so that the modes and pairs that do nothing vanish, and how many do something is learned. The main effect, in units of its
-scale, and the row of a level that has features are about what these say (``model/features.py``); its mode is never
+so that the modes and pairs that do nothing vanish, and how many do something is learned. The main effect, in units of
+its scale, and the row of a level that has features are about what these say (``model/features.py``); its mode is never
 complete. Given the rows and the scales,
 all other numbers are normal: offset, main effects of complete modes and all cores are drawn *together*, from normal
 equations that are kept from sweep to sweep and changed only where a cell's precision did. So the sampler does not
