@@ -16,11 +16,14 @@ FEATURES = {0: np.array([[1.0, -0.5], [-1.0, 0.5], [0.3, 1.5], [-0.4, -1.0], [2.
 
 def start(likelihood, structure, units, rng):
     rank, decay = ((2, 1, 1), 0.6) if structure == "tucker" else ((1, 1, 1), 1.0)
+    if structure == "complete":  # a mode of which every interaction can be told
+        structure, rank = "pairs", (4, 1, 1)
     return chain_from_prior(structure, SHAPE, rank, units, rng, likelihood=likelihood, decay=decay, features=FEATURES)
 
 
 def told(chain):
-    sizes = [np.log(x) for one in chain.features.values() for x in (one.tau, one.phi, (one.B**2).sum())]
+    sizes = [np.log(x) for one in chain.features.values() for x in (one.tau, one.phi)]
+    sizes += [np.log((one.B**2).sum()) for one in chain.features.values() if hasattr(one, "B")]
     rows = chain.model.rows(0) if chain.structure == "pairs" else chain.model.tensor().factors[0]
     if chain.structure == "pairs":
         sizes += [*np.log(chain.scales), *np.log(chain.hypers), *np.arctan(chain.model.effects_of(0)[[0, 4]])]
@@ -28,7 +31,7 @@ def told(chain):
 
 
 @pytest.mark.parametrize("name", ["gaussian", "clicks"])
-@pytest.mark.parametrize("structure", ["tucker", "affine", "additive", "pairs"])
+@pytest.mark.parametrize("structure", ["tucker", "affine", "additive", "pairs", "complete"])
 @pytest.mark.parametrize("chains", [100, pytest.param(500, marks=pytest.mark.slow)])
 def test_sweeps_leave_the_joint_law_alone(name, structure, chains, monkeypatch):
     monkeypatch.setattr("tests.model.test_joint.CELLS", CELLS)

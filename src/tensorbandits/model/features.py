@@ -13,7 +13,7 @@ have much of their own; those that move the rows too, given the rewards (*non-ce
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -151,11 +151,82 @@ class FeaturePrior:
         """Return the draw that :meth:`state` described, which must be of as many features and columns."""
         size = (features.shape[1], columns)
         B = check_array(state["B"], "the coefficients of the features", size, largest=_LARGEST)
-        tau, phi = (
-            check_positive(check_array(state[name], f"{name} of the features", ()).item(), f"{name} of the features")
-            for name in ("tau", "phi")
-        )
-        return cls(features, B.copy(), tau, phi)
+        return cls(features, B.copy(), *_scales(state))
+
+
+class FeatureCovariance:
+    """The prior covariance of numbers of the levels (p,) of a mode given features, its coefficients averaged out.
+
+    It is ``phi^2 F F' / m + tau^2``: what features say and what is each level's own. Numbers that are all drawn
+    together have it, so that no chain has to find coefficients.
+    """
+
+    def __init__(self, features: Floats, tau: float, phi: float) -> None:
+        self.features, self.tau, self.phi = features, tau, phi
+        values, self._Q = np.linalg.eigh(features @ features.T / features.shape[1])
+        self._values = np.maximum(values, 0.0)
+
+    @classmethod
+    def drawn(cls, features: Floats, rng: np.random.Generator) -> Self:
+        """Draw the scales from their prior."""
+        tau, phi = (max(math.sqrt(HALF) * abs(x), _LEAST) for x in rng.standard_normal(2).tolist())
+        return cls(features, tau, phi)
+
+    @property
+    def precision(self) -> float:
+        """The precision of a number given what features say of it."""
+        return 1.0 / (self.tau * self.tau)
+
+    @property
+    def _variances(self) -> Floats:
+        return np.asarray(self.phi**2 * self._values + self.tau**2)
+
+    def inverse(self) -> Floats:
+        """Return the inverse of the covariance, (p, p)."""
+        return np.asarray((self._Q / self._variances) @ self._Q.T)
+
+    def coloured(self, noise: Floats) -> Floats:
+        """Return numbers drawn from the prior, given standard normal noise (p, n)."""
+        return np.asarray(self._Q @ (np.sqrt(self._variances)[:, None] * noise))
+
+    def whitened(self, numbers: Floats) -> Floats:
+        """Return numbers (p, n) as the noise that they were made of."""
+        return np.asarray((self._Q.T @ numbers) / np.sqrt(self._variances)[:, None])
+
+    def redraw(self, noise: Floats, rng: np.random.Generator) -> None:
+        """Redraw both scales by Metropolis steps, given numbers (p, n) as :meth:`whitened` returned them."""
+        squares, n = (noise**2).sum(axis=1) * self._variances, noise.shape[1]
+        length = 2.0 / math.sqrt(len(squares) * n + 1.0)
+
+        def log_density(tau: float, phi: float) -> float:
+            variances = phi**2 * self._values + tau**2
+            fit = float((n * np.log(variances) + squares / variances).sum())
+            return math.log(tau * phi) - 0.5 * (fit + (tau**2 + phi**2) / HALF)
+
+        here = log_density(self.tau, self.phi)
+        for step in range(3 * _STEPS):
+            moves = length * (1.0, 4.0, 16.0)[step % 3] * rng.standard_normal(2)
+            tau, phi = self.tau * math.exp(moves[0]), self.phi * math.exp(moves[1])
+            if min(tau, phi) >= _LEAST and (there := log_density(tau, phi)) - here > -rng.standard_exponential():
+                self.tau, self.phi, here = tau, phi, there
+
+    def explained(self) -> float:
+        """Return the share of the numbers' variance that features explain, as drawn."""
+        guided = self.phi**2 * float(self._values.mean())
+        return guided / (guided + self.tau**2)
+
+    def grown(self, features: Floats) -> FeatureCovariance:
+        """Return the same for other features of the levels, of which there may be more."""
+        return FeatureCovariance(features, self.tau, self.phi)
+
+    def state(self) -> dict[str, Any]:
+        """Return the draw as plain numbers."""
+        return {"tau": self.tau, "phi": self.phi}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], features: Floats, columns: int) -> Self:
+        """Return the draw that :meth:`state` described."""
+        return cls(features, *_scales(state))
 
 
 def check_features(features: Any, shape: Cell) -> dict[int, Floats]:
@@ -191,12 +262,21 @@ def check_described(features: Any, mode: int, levels: int) -> Floats:
     return check_array(numbers, f"the features of mode {mode}", numbers.shape, largest=_LARGEST_FEATURE).copy()
 
 
-def priors_from_state(state: Mapping[str, Any], columns: Sequence[int], features: Features) -> dict[int, FeaturePrior]:
-    """Return the priors that a chain's state has, of just the modes that have ``features`` and columns."""
-    found, wanted = state.get("features", {}), {str(j): j for j in features if columns[j]}
-    if set(found) != set(wanted):
-        raise ValueError(f"the chain has features of the modes {sorted(found)}; the policy of {sorted(wanted)}")
-    return {j: FeaturePrior.from_state(found[name], features[j], columns[j]) for name, j in wanted.items()}
+def check_modes(state: Mapping[str, Any], modes: Collection[int]) -> Mapping[str, Any]:
+    """Return the priors that a chain's state has, which must be those of just these modes."""
+    found: Mapping[str, Any] = state.get("features", {})
+    if set(found) != {str(mode) for mode in modes}:
+        raise ValueError(f"the chain has features of the modes {sorted(found)}; the policy of {sorted(modes)}")
+    return found
+
+
+def _scales(state: Mapping[str, Any]) -> tuple[float, float]:
+    """Return tau and phi of a state, checked."""
+    tau, phi = (
+        check_positive(check_array(state[name], f"{name} of the features", ()).item(), f"{name} of the features")
+        for name in ("tau", "phi")
+    )
+    return tau, phi
 
 
 def _step(scale: float, count: int, square: float, rng: np.random.Generator) -> float:

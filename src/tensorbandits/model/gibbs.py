@@ -30,7 +30,7 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.borrowing import own_shares
-from tensorbandits.model.features import MOVING, NO_FEATURES, FeaturePrior, Features, priors_from_state
+from tensorbandits.model.features import MOVING, NO_FEATURES, FeaturePrior, Features, check_modes
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.solve import row_equations
@@ -327,7 +327,9 @@ class Chain:
         decay = check_positive(check_array(state["decay"], "decay", ()).item(), "the chain's decay")
         model = Model.from_state(state, shape, ranks, affine=affine)
         residual = Residual.from_state(state["residual"]) if state["residual"] else None
-        priors = priors_from_state(state, rank, features)
+        wanted = {j: one for j, one in features.items() if rank[j]}
+        found = check_modes(state, wanted)
+        priors = {j: FeaturePrior.from_state(found[str(j)], one, rank[j]) for j, one in wanted.items()}
         return cls(model, gammas, likelihood.restored(state["likelihood"]), decay, structure, residual, priors)
 
 

@@ -34,7 +34,7 @@ _MANY = 2_000  # choices, from which on passing messages pays
 _ROUNDS = 3  # of passing messages
 _LARGEST = 1e120  # number of a tensor; those of larger ones multiply to what no float holds
 _TOGETHER = 400  # numbers that a sampler draws together, in about a millisecond
-OPEN_COLUMNS = 2  # of a mode that has too many levels to be complete
+_OPEN_COLUMNS = 2  # of a mode that has too many levels to be complete
 _FEW_LEVELS = 64  # of a mode whose main effects are drawn together with all else
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -55,7 +55,7 @@ def usual_columns(shape: Cell) -> Cell:
     """
     ranks = tuple(min(p - 1, 1) for p in shape)
     for most in (0, *sorted(set(shape))):  # modes of up to so many levels are complete
-        tried = tuple(p - 1 if p <= most else min(p - 1, OPEN_COLUMNS) for p in shape)
+        tried = tuple(p - 1 if p <= most else min(p - 1, _OPEN_COLUMNS) for p in shape)
         layout = PairsLayout(shape, tried)
         mains = sum(q for q, whole in zip(layout.columns, layout.complete, strict=True) if whole)
         if layout.entries + mains > _TOGETHER:
