@@ -31,12 +31,13 @@ def application() -> "typer.Typer":
     """Return the command-line application.
 
     >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve warm backup restore replay fold retain repair forget report'
+    'demo simulate reproduce study evaluate serve decide warm backup restore replay fold retain repair forget report'
     """
     import typer
 
     from tensorbandits.cli import (
         backup,
+        decide,
         demo,
         evaluate,
         forget,
@@ -72,6 +73,7 @@ def application() -> "typer.Typer":
     app.command("evaluate")(evaluate.command)
     for command in (
         serve.serve,
+        decide.decide,
         warm.warm,
         backup.backup,
         backup.restore,

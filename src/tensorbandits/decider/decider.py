@@ -197,6 +197,24 @@ class Decider:
             return self._beside(ready, request, played, propensity)
         return self._made(ready, request)
 
+    def refuse(
+        self,
+        context: Mapping[str, Label] | None = None,
+        /,
+        *,
+        allowed: Mapping[str, Sequence[Label]] | None = None,
+        played: Mapping[str, Label] | None = None,
+        propensity: float | None = None,
+        **labels: Label,
+    ) -> None:
+        """Refuse a request that :meth:`ask` would refuse, without deciding it."""
+        ready = self._follower.ready
+        if ready is None:
+            raise self._missing()
+        request = ready.request(self._request(ready, context, labels, allowed))
+        if played is not None or ready.rollout is not None:
+            self._check_played(ready, request, played, propensity)
+
     def _missing(self) -> Exception:
         if self._closed:
             return DeciderClosedError("this decider is closed; make another one")

@@ -13,7 +13,7 @@ from typing import Any
 from tensorbandits.bandit.publishing import redis_of, without_password
 from tensorbandits.base.checks import check_count, check_installed, check_positive
 from tensorbandits.base.folders import Folder
-from tensorbandits.decider.sending import EventBatch
+from tensorbandits.decider.sending import EventBatch, Sink
 from tensorbandits.decider.web import bandit_address, call, headers_of
 
 _SECONDS = 30.0  # that a service has to answer
@@ -195,3 +195,17 @@ class FunctionSink(_Rolled):
         """Give the function a batch."""
         self._function(batch.kind, batch.rows())
         return 0
+
+
+def sink_of(address: str | os.PathLike[str], *, api_key: str | None = None, name: str | None = None) -> Sink:
+    """Return the sink of an address: Redis, a bandit of a service, or else a lake.
+
+    >>> sink_of("redis://localhost:6379/0"), sink_of("memory://lake")
+    (RedisSink('redis://localhost:6379/0'), ParquetSink('memory://lake'))
+    """
+    text = os.fspath(address)
+    if text.startswith(("redis://", "rediss://", "unix://")):
+        return RedisSink(text)
+    if text.startswith(("http://", "https://")):
+        return HttpSink(text, api_key=api_key, name=name)
+    return ParquetSink(text)

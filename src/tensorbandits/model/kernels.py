@@ -31,6 +31,14 @@ UNITS = (
     ),
 )
 
+# Those by which decisions are made from draws that are there.
+DECIDING = (
+    "tensorbandits.tensor._allowed_kernels",
+    "tensorbandits.tensor._best_kernels",
+    "tensorbandits.tensor._pairs_kernels",
+    "tensorbandits.model._value_kernels",
+)
+
 
 class Ahead(NamedTuple):
     """A kernel for one of the signatures that it declares."""
@@ -83,12 +91,14 @@ def _declared() -> Iterator[Ahead]:
                     yield Ahead(file, name, at)
 
 
-def compile_ahead(report: Callable[[str], Any] = lambda text: None, processes: int | None = None) -> int:
-    """Load all kernels, and compile those that are not kept yet; return how many these were.
+def compile_ahead(
+    report: Callable[[str], Any] = lambda text: None, processes: int | None = None, files: Sequence[str] | None = None
+) -> int:
+    """Load all kernels, or those of some files, and compile what is not kept yet; return how many these were.
 
     ``report`` is told what is going on, in words. As many ``processes`` compile as there are cores, unless it is said.
     """
-    every = entries()
+    every = [one for one in entries() if files is None or one.file in files]
     missing = [one for one in every if not one.loaded() and not one.kept()]
     if missing:
         report(f"compiling {len(missing)} of {len(every)} kernels for this machine, once; this takes up to a minute")

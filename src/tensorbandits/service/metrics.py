@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,12 @@ class Metrics:
         self._snapshot_age = gauge("snapshot_age_seconds", "Age of the newest snapshot that deciders get.", "bandit")
         self._deciders = gauge("deciders", "Deciders that this process has seen in ten minutes.", "bandit")
         self._learning_lag = gauge("learning_lag_seconds", "Since when decisions do not know what came.", "bandit")
+        self._sent = counter("events_sent_total", "Events of deciders here that their sink has.", "bandit")
+        self._dropped = counter(
+            "decisions_dropped_total", "Decisions made and not logged, as too many waited.", "bandit"
+        )
+        self._unsent = counter("events_refused_total", "Events of deciders here that their sink refused.", "bandit")
+        self._backlog = gauge("events_waiting", "Events of a process that wait for its sink.", "bandit")
         self._failures = counter("store_errors_total", "What the store refused or failed at.", "kind")
         self.compiled = counter("compilations_total", "Kernels compiled after the start: there should be none.").inc
         self.ready = gauge("ready", "1 while a process says that requests may come, 0 otherwise.").set
@@ -152,6 +158,17 @@ class Metrics:
             self._set(self._snapshot_age, bandit, age)
         if age is not None or deciders:
             self._set(self._deciders, bandit, deciders)
+
+    def deciding(self, status: Mapping[str, Any], before: Mapping[str, int]) -> dict[str, int]:
+        """Say what a decider of this process does, given its counts ``before``; return those of now."""
+        bandit = status["bandit"]
+        self._set(self._snapshot_age, bandit, status["age"])
+        self._set(self._backlog, bandit, status["waiting"])
+        counts = {"sent": sum(status["sent"].values()), "dropped": status["dropped"], "refused": status["refused"]}
+        counters = {"sent": self._sent, "dropped": self._dropped, "refused": self._unsent}
+        for name, count in counts.items():
+            self._of(counters[name], bandit).inc(max(count - before.get(name, 0), 0))
+        return counts
 
     def _set(self, metric: Any, bandit: str, value: float) -> None:
         """Set a gauge of a bandit, unless it has that value: most bandits are as they were a second ago."""

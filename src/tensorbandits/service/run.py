@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorbandits.model.kernels import compile_ahead
@@ -30,10 +30,10 @@ def make() -> FastAPI:
 
     sys.setswitchinterval(_SWITCH)
     gc.disable()  # until all is loaded, of which nothing is garbage
-    return create_app(Settings.read(), started=_settle)
+    return create_app(Settings.read(), started=settle)
 
 
-def _settle() -> None:
+def settle() -> None:
     """Have Python never look again for garbage among all that was loaded: each look stops every thread for long."""
     gc.collect()
     gc.freeze()
@@ -83,11 +83,11 @@ def server_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _compile(settings: Settings) -> None:
+def compile_kernels(settings: Settings, files: Sequence[str] | None = None) -> None:
     """Compile what is not compiled yet, before anybody can connect: callers go elsewhere meanwhile."""
     logs.configure(settings.log_level, settings.log_format)
     log = logs.get("start")
-    compile_ahead(lambda words: log.info("not ready yet", waits_for=words))
+    compile_ahead(lambda words: log.info("not ready yet", waits_for=words), files=files)
 
 
 def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
@@ -101,7 +101,7 @@ def run(settings: Settings, ready: Callable[[], Any] | None = None) -> None:
     os.environ.pop(CONFIG, None)  # which these came from, too
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # more threads than cores slow everything down
-    _compile(settings)
+    compile_kernels(settings)
     if ready is not None:
         ready()
     with several_processes(settings.workers):

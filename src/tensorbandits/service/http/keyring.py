@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import argon2
 
@@ -33,9 +33,8 @@ from tensorbandits.store.events import KeyRow
 
 if TYPE_CHECKING:
     from tensorbandits.service.metrics import Metrics
-    from tensorbandits.store import Store
 
-_FORM = re.compile(rb"tb_([a-z0-9]{10})_[A-Za-z0-9]{43}")
+FORM = re.compile(rb"tb_([a-z0-9]{10})_[A-Za-z0-9]{43}")  # of a key
 _LETTERS = string.ascii_letters + string.digits
 HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's least; the secret is random
 _SECONDS = 600.0  # that a verified key is remembered
@@ -45,6 +44,22 @@ _WRONG_RATE, _WRONG_BURST = 0.5, 20.0  # wrong keys of one address: a second, an
 _LONGEST_NAME = 100
 
 _HOW = "send the header Authorization: Bearer tb_..; whoever runs the service makes keys: tensorbandits keys add NAME"
+
+
+class KeyTable(Protocol):
+    """Where keys are kept, as hashes: a store."""
+
+    def keys(self) -> list[KeyRow]:
+        """Return all keys, revoked ones too."""
+        ...
+
+    def add_key(self, row: KeyRow) -> None:
+        """Keep a key."""
+        ...
+
+    def revoke_key(self, key: str, time: float) -> bool:
+        """Revoke a key; say whether it was there and not revoked."""
+        ...
 
 
 class VerifiedKey(NamedTuple):
@@ -101,7 +116,7 @@ class Keys:
 
     def __init__(
         self,
-        store: Store,
+        store: KeyTable,
         *,
         seconds: float = 2.0,
         exposed: bool = False,
@@ -185,7 +200,7 @@ class Keys:
         if (known := self.known(token)) is not None:
             return known
         digest, who = blake2b(token, key=self._pepper, digest_size=16).digest(), network_of(address)
-        if _FORM.fullmatch(token) is None:
+        if FORM.fullmatch(token) is None:
             raise self._refusal(who, "the API key is not of the form tb_ID_SECRET; look whether it is whole")
         if self._clock() < self.wrong.get(digest, 0.0):
             raise self._refusal(who, "the API key is not known, or was revoked")

@@ -1,0 +1,1 @@
+"""The decide server: answers ask and tell over HTTP from published snapshots, without a database."""
