@@ -12,6 +12,7 @@ from tensorbandits.bandit.rows import reward_rows
 from tensorbandits.bandit.running import Running
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Missing
+from tensorbandits.ledger import Ledger
 from tensorbandits.space.labels import Label
 
 
@@ -127,6 +128,27 @@ class Telling(Running):
             ledger, levels = other.policy.copy_ledger(), other.space.levels
         past = warm_start.Past(dict(zip(other.space.modes, levels, strict=True)), ledger)
         return self._start(commands.Import(past, fixed, unknown, weight))
+
+    def replace_rewards(self, ledger: Ledger) -> None:
+        """Learn from other sums in the place of all rewards told so far; what is believed goes on from there.
+
+        For those who add rewards up elsewhere, such as a lake, again and again. Only the policy learns of it: the
+        timeline, comparisons and what drift is found from are of what was told here. For policies that sample.
+
+        >>> from tensorbandits import Bandit, Ledger, Space
+        >>> bandit, sums = Bandit(Space({"offer": ["a", "b"]}), reward="bernoulli", seed=0), Ledger((2,))
+        >>> sums.add([(0,), (1,)], [31, 2], trials=[1_000, 1_000])
+        >>> bandit.replace_rewards(sums)
+        >>> bandit.policy.ledger.rounds
+        2000.0
+        """
+        self._do(None)
+        core = self._core
+        with core.learner.still():
+            core.learner.leave([lambda policy: policy.replace_ledger(ledger)])
+            core.learner.take_in()  # which raises if the policy refuses it
+            with core.lock:
+                core.state.rewards = ledger.rounds
 
     def _start(self, command: commands.Import) -> warm_start.WarmStart:
         [event] = self._do(command)
