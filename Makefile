@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 NEEDS_demo := experiments
 NEEDS_serve := service
 NEEDS_paper := experiments,paper
-NEEDS_tests := experiments,service,postgres,client,openfeature,dask,lake,ray,spark,paper,dev
+NEEDS_tests := experiments,service,postgres,client,openfeature,dask,lake,ray,redis,spark,paper,dev
 TESTED := $(VENV)/with-tests
 
 .DEFAULT_GOAL := help

@@ -15,6 +15,7 @@ MEDIUM = (
     "tests/bandit/test_hostile.py",
     "tests/bandit/test_many_modes.py",
     "tests/bandit/test_notebook.py",
+    "tests/bandit/test_published.py",
     "tests/bandit/test_report.py",
     "tests/bandit/test_revenue.py",
     "tests/base/test_compiled.py",

@@ -24,6 +24,7 @@ from tensorbandits.bandit.looking import Looking
 from tensorbandits.bandit.making import Part, new_state
 from tensorbandits.bandit.running import Learning, check_learning
 from tensorbandits.bandit.settings import written_setting
+from tensorbandits.bandit.sharing import PublishCount
 from tensorbandits.bandit.telling import Telling
 from tensorbandits.base import html
 from tensorbandits.base.checks import check_count, check_flag, check_seed
@@ -133,6 +134,7 @@ class Bandit(Asking, Telling, Looking, Copies):
             **settings,
         )
         self._own(Core(state, check_count(ring, "ring")))
+        self._published = PublishCount.new()
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
 
     # Settings, and levels that come and go.

@@ -12,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from tensorbandits.bandit.core import restored_core
-from tensorbandits.bandit.running import Running, check_learning
+from tensorbandits.bandit.running import check_learning
+from tensorbandits.bandit.sharing import PublishCount, Sharing
 from tensorbandits.base import codec
 from tensorbandits.base.checks import check_count
 from tensorbandits.policies import saving
@@ -35,7 +36,7 @@ _OF_LOGS = (
 )  # of bandits that have one
 
 
-class Copies(Running):
+class Copies(Sharing):
     """Saves everything and makes it again; :class:`~tensorbandits.Bandit` has these methods."""
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -46,7 +47,8 @@ class Copies(Running):
         """Return everything as plain data: arrays, numbers, text, and dicts and lists of them."""
         self._do(None)
         state = {name: part for name, part in self._core.frozen()().items() if name not in _OF_LOGS}
-        return state | {"rng": copy.deepcopy(self._rng.bit_generator.state), "learning": self.learning}
+        own = {"rng": copy.deepcopy(self._rng.bit_generator.state), "learning": self.learning}
+        return state | own | {"published": self._published._asdict()}
 
     @classmethod
     def load(
@@ -85,6 +87,7 @@ class Copies(Running):
             self = cls.__new__(cls)
             self._clock, self.learning = clock, check_learning(state.get("learning", "ask"))
             self._own(restored_core(dict(state), self._now(), check_count(state["ring"], "ring"), code))
+            self._published = PublishCount.read(state.get("published"))
             self._rng = np.random.default_rng()
             if fresh:
                 self.policy.reseed(None)

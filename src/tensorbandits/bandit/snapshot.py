@@ -41,26 +41,28 @@ class Snapshot:
     ----------
     version : of the rules and settings that it has.
     space : names of modes and levels, for messages.
-    policy : tells mean rewards of a draw; one that does not sample decides by itself.
+    policy : tells mean rewards of a draw; one that does not sample decides by itself. ``None`` where it is not at hand.
     shares : floors, ceilings, holdout, baseline.
     draws : posterior draws; of a policy that samples, decisions need some.
+    forbidden : what else may not be chosen, as partial cells.
     """
 
     def __init__(
         self,
         version: Any,
         space: Space,
-        policy: Policy,
+        policy: Policy | None,
         shares: Shares,
         draws: Draws,
         *,
         samples: bool = True,
+        forbidden: Sequence[dict[int, int]] = (),
     ) -> None:
         self.version, self.shares, self.samples = version, shares, samples
         self._space, self._policy, self.shape = space, policy, space.shape
         self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
-        forbidden = [*space.forbidden, *policy.forbidden]
-        self._standing = Allowed.of(Allowed(forbidden=forbidden), self.shape)
+        all_forbidden = [*space.forbidden, *forbidden, *(() if policy is None else policy.forbidden)]
+        self._standing = Allowed.of(Allowed(forbidden=all_forbidden), self.shape)
         self._retired = {mode: set(labels) for mode, labels in space.retired.items()}
         self._laws: dict[Any, RequestLaw] = {}
 
@@ -88,7 +90,7 @@ class Snapshot:
         rollout = self.shares.rollout
         try:
             law = self.law(ask)
-            if not self.samples:
+            if not self.samples and self._policy is not None:
                 return law.ask(self._policy, rng)._replace(version=self.version)
             if not self.draws and not law.paused:
                 raise NotLearnedError("nothing was learned yet")
@@ -120,7 +122,7 @@ class Snapshot:
             query = self.law(ask).query
             if query.allowed is not None and self.samples:
                 best_of(self.draws.entries[-1][1], query)
-            elif query.allowed is not None:
+            elif query.allowed is not None and self._policy is not None:
                 self._policy.best(ask.levels, query.allowed)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
@@ -164,7 +166,7 @@ class Snapshot:
                 f"propensity is {propensity!r}; it is the probability with which your own rule played what it played, "
                 "above 1e-100 and at most 1, and goes with played"
             )
-        policy = as_sampling(self._policy)
+        policy = None if self._policy is None else as_sampling(self._policy)
         assert policy is not None
         both = np.array([own, played], dtype=np.int64)
         means = np.mean([policy.mean_rewards(draw, both) for _, draw in self.draws.entries], axis=0)

@@ -1,0 +1,1 @@
+"""Deciding from published snapshots, in any process: tokens, followers, and the decider itself."""
