@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tensorbandits.base.checks import check_installed
-from tensorbandits.lake.files import Folder
+from tensorbandits.base.folders import Folder
 from tensorbandits.lake.join import Dialect
 from tensorbandits.lake.records import Kind, schema
 

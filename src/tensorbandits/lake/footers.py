@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tensorbandits.base.folders import Folder
 from tensorbandits.lake import records
-from tensorbandits.lake.files import Folder
 from tensorbandits.lake.records import Kind, Origin
 
 _DECIDED = {"decisions": "time", "rewards": "decided"}  # the column that says when it was decided
@@ -84,7 +84,7 @@ def _refused_schema(schema: Any, kind: Kind, wanted: Wanted) -> str | None:
 def _alike(one: Any, other: Any) -> bool:
     """Whether two types are lists of the same, whatever their entries are called."""
     lists = pa.types.is_list(one) and pa.types.is_list(other)
-    return lists and one.value_type == other.value_type
+    return bool(lists and one.value_type == other.value_type)
 
 
 def _misplaced(file: pq.ParquetFile, kind: Kind, hour: str) -> str | None:

@@ -27,13 +27,15 @@ COUNTS = (
 class HourSums:
     """What an hour adds up to.
 
-    ``sums`` are of rewards by cell, ``makers`` of rewards by who decided. ``counts`` say how many decisions were logged
-    and how many rewards told, each counted once; how many decisions have the default, how many wait for a reward, how
-    many rewards are of decisions that were not logged; and how many rows were repeated or cannot be used. ``files`` are
-    those that it is known from, with their marks; ``due`` is when the next window ends, in microseconds.
+    ``settings`` stand for what rewards meant, ``files`` are those that it is known from, with their marks. ``due`` is
+    when the next window ends, in microseconds. ``sums`` are of rewards by cell, ``makers`` of rewards by who decided.
+    ``counts`` say how many decisions were logged and how many rewards told, each counted once; how many decisions have
+    the default, how many wait for a reward, how many rewards are of decisions that were not logged; and how many rows
+    were repeated, or cannot be used.
     """
 
     hour: str
+    settings: str
     files: Mapping[str, str]
     due: int | None
     sums: CellSums
@@ -42,13 +44,19 @@ class HourSums:
 
     @property
     def digest(self) -> str:
-        """What stands for the files."""
-        return digest_of(self.files)
+        """What stands for the files, and for what rewards meant."""
+        return digest_of(self.files, self.settings)
 
     def packed(self) -> bytes:
         """Return it as the content of a file."""
-        parts = {"hour": self.hour, "files": dict(self.files), "due": self.due, "counts": dict(self.counts)}
-        return codec.pack("hour", _VERSION, parts | {"sums": self.sums.state(), "makers": self.makers.state()})
+        parts: dict[str, Any] = {
+            "hour": self.hour,
+            "settings": self.settings,
+            "files": dict(self.files),
+            "due": self.due,
+        }
+        parts |= {"counts": dict(self.counts), "sums": self.sums.state(), "makers": self.makers.state()}
+        return codec.pack("hour", _VERSION, parts)
 
     @classmethod
     def unpacked(cls, content: bytes) -> Self:
@@ -56,16 +64,19 @@ class HourSums:
         kind, version, state = codec.unpack(content)
         if kind != "hour" or version > _VERSION:
             raise ValueError(f"the file holds a {kind!r} of version {version}, not an hour of version {_VERSION}")
-        return cls(
-            *(state["hour"], state["files"], state["due"]),
-            *(CellSums.from_state(state[name]) for name in ("sums", "makers")),
-            counts={name: int(state["counts"][name]) for name in COUNTS},
-        )
+        sums, makers = (CellSums.from_state(state[name]) for name in ("sums", "makers"))
+        counts = {name: int(state["counts"][name]) for name in COUNTS}
+        return cls(state["hour"], state["settings"], state["files"], state["due"], sums, makers, counts)
 
 
-def digest_of(files: Mapping[str, str]) -> str:
-    """Return what stands for files and their marks, in whatever order they are given."""
-    return codec.checksum({"files": sorted(files.items())})[:16]
+def settings_of(meaning: Meaning) -> str:
+    """Return what stands for what rewards mean."""
+    return codec.checksum({"meaning": list(meaning)})[:16]
+
+
+def digest_of(files: Mapping[str, str], settings: str) -> str:
+    """Return what stands for files and their marks, in whatever order they are given, and for what rewards meant."""
+    return codec.checksum({"files": sorted(files.items()), "settings": settings})[:16]
 
 
 def hours_of_rows(
@@ -88,7 +99,7 @@ def hours_of_rows(
     places = {maker: at for at, maker in enumerate(MAKERS)}
     makers = np.array([places.get(maker, len(MAKERS) - 1) for maker in columns["side"].to_pylist()], dtype=np.int64)
     hour_of_row = columns["hour"].to_numpy(zero_copy_only=False).astype(str)
-    found = {}
+    found, settings = {}, settings_of(meaning)
     for hour in files:
         its = hour_of_row == hour
         parts = {name: column[its].astype(np.int64) for name, column in numbers.items()}
@@ -101,7 +112,7 @@ def hours_of_rows(
         logs = meaning.reward == "revenue"
         sums = CellSums.of(cells[its][known], its_rewards, its_counts, logs=logs)
         by_maker = CellSums.of(makers[its][known].reshape(-1, 1), its_rewards, its_counts)
-        found[hour] = HourSums(hour, files[hour], due, sums, by_maker, counts)
+        found[hour] = HourSums(hour, settings, files[hour], due, sums, by_maker, counts)
     return found
 
 
