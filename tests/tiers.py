@@ -26,6 +26,7 @@ MEDIUM = (
     "tests/client/test_service.py",
     "tests/data/test_open_data.py",
     "tests/evaluate",
+    "tests/lake",
     "tests/model/test_joint.py",
     "tests/model/test_revenue.py",
     "tests/model/test_scores.py",
