@@ -47,6 +47,7 @@ MEDIUM = (
     "tests/service/test_connections.py",
     "tests/service/test_data.py",
     "tests/service/test_deadline.py",
+    "tests/service/test_deciders.py",
     "tests/service/test_durability.py",
     "tests/service/test_files.py",
     "tests/service/test_fuzz.py",

@@ -78,7 +78,7 @@ class Histories:
         self.settings = settings(self.rng) | given
         self.core = made(self.settings)
         self.log = []  # kind, time, decision, body, as a store has them
-        self.ids = []
+        self.ids, self.tokens, self.elsewhere = [], [], {}
         self.now, self.done, self.refused, self.groups = 0.0, 0, 0, 0
 
     # Random commands.
@@ -112,6 +112,23 @@ class Histories:
         by = "caller" if would else rng.choice(["policy", "holdout", "floor"])
         drawn = c.Drawn(self._cell(), rng.choice([None, 0.25]), by, rng.choice([None, None, {"tries": 2}]), None, would)
         return c.Decide(drawn, number, rng.random() < 0.8)
+
+    def adopt(self):
+        """A decision that was made elsewhere, told of once or often, which may be known."""
+        rng = self.rng
+        number = rng.choice(self.tokens[-20:]) if self.tokens and rng.random() < 0.5 else "a new one"
+        if number == "a new one" or (self._unique and number not in self.core.state.book):
+            number = f"token {len(self.tokens)} {rng.randrange(10**6)}"
+        if number not in self.elsewhere:
+            by, chances = rng.choice(["policy", "holdout", "floor", "caller"]), rng.choice([(1.0, 0.0), (0.8, 0.1)])
+            drawn = c.Drawn(self._cell(), rng.choice([None, 0.25]), by, chances=chances)
+            self.elsewhere[number] = drawn, self.now - rng.choice([-5.0, 0.0, 1.0, 300.0, 5000.0])
+            self.tokens.append(number)
+            self.ids.append(number)
+        then = rng.choice([None, None, c.Tell(number, self._reward(), rng.random() < 0.5), c.Cancel(number)])
+        if self.ids and rng.random() < 0.05:
+            then = c.Tell(number, 1, add=True)
+        return c.Adopt(number, *self.elsewhere[number], then)
 
     def tell(self):
         return c.Tell(self._id(), self._reward(), self.rng.random() < 0.4, self.rng.random() < 0.2)
@@ -222,6 +239,7 @@ def snapshot(core):
 _KINDS = {
     Histories.decide: 30,
     Histories.tell: 30,
+    Histories.adopt: 10,
     Histories.tell_cell: 5,
     lambda self: c.Activate(self._id()): 8,
     lambda self: c.Cancel(self._id()): 4,

@@ -44,7 +44,7 @@ def known(core, names=()):
     state["state"] = {
         name: part
         for name, part in state["state"].items()
-        if name not in ("seq", "chain", "moment", "changelog", "actors", "changes")
+        if name not in ("seq", "chain", "moment", "changelog", "actors", "changes", "forgotten")
     }
     state["state"]["book"] = {name: part for name, part in state["state"]["book"].items() if name not in ("ids",)}
     return state

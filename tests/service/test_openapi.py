@@ -10,7 +10,7 @@ from tests.service.served import Service
 
 WITHOUT_A_KEY = ("healthz", "readyz")
 NOT_FOR_PROGRAMS = ("page", "docs", "static", "openapi")
-BINARY = ("export", "report")
+BINARY = ("export", "report", "snapshot")
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +147,7 @@ def test_every_example_works(tmp_path, document, operations):
             send(name)
         send("me")
         send("stream")
+        send("snapshot")
         send("overviews")
         send("list_keys")
         send("diagnose")

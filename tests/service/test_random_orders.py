@@ -4,12 +4,14 @@ Ids and keys come from small pools, so that they are taken, repeated and reused 
 levels come and go, settings change, and the log is folded, in between.
 """
 
+from collections import Counter
 from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
 from tensorbandits.bandit.commands import Ask, chosen
+from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.metrics import Metrics
@@ -26,8 +28,9 @@ KINDS = [
 class Tenant:
     """Makes orders at random, and remembers what it was answered."""
 
-    def __init__(self, host, rng, clicks):
+    def __init__(self, host, rng, clicks, elsewhere):
         self.host, self.rng, self.clicks, self.count = host, rng, clicks, 0
+        self.elsewhere = elsewhere  # whether deciders decide too, whose tokens keep the log from being folded
 
     def one_of(self, *some):
         return some[int(self.rng.integers(len(some)))]
@@ -55,6 +58,24 @@ class Tenant:
             given = {"arm": {"offer": "a"}, "context": {"segment": "new"}, "reward": reward}
         return orders.tell(self.host, given)
 
+    def token(self):
+        """The id of a decision that was made elsewhere, and what it says, the same each time."""
+        at = int(self.rng.integers(30))
+        by, chances = ("policy", "holdout", "floor")[at % 3], ((1.0, 0.0), (0.7, 0.2))[at % 2]
+        token = Token("00" * 8, 1.7e9 + at, 7, None, by, (at % 2, at % 3), None if at % 4 else 0.25, chances, b"")
+        return f"token-{at}", token
+
+    def adopt(self):
+        return orders.adopt(self.host, dict(self.token() for _ in range(int(self.rng.integers(1, 5)))))
+
+    def tell_of_token(self):
+        number, token = self.token()
+        key = None if self.rng.random() < 0.7 else f"k{int(self.rng.integers(15))}"
+        if self.rng.random() < 0.2:
+            return self.one_of(orders.cancel, orders.activate)(self.host, number, key, f"c{number}", token)
+        given = {"id": number, "reward": float(self.rng.integers(2)), "amend": bool(self.rng.random() < 0.5)}
+        return orders.tell(self.host, given, key, f"{given}", token)
+
     def batch(self):
         made = []
         for _ in range(int(self.rng.integers(1, 8))):
@@ -63,8 +84,10 @@ class Tenant:
                 made += self.many()
             elif what < 0.5:
                 made.append(self.ask())
-            elif what < 0.9:
+            elif what < 0.75:
                 made.append(self.tell())
+            elif what < 0.93 and self.elsewhere:
+                made.append(self.one_of(self.adopt, self.tell_of_token)())
             else:
                 made.append(self.one_of(orders.cancel, orders.activate)(self.host, self.id()))
         return made
@@ -86,7 +109,7 @@ def play(seed, kind, steps):
         engine.writer.start()
         host = engine.create("b", SETTINGS | kind, None)
         host.refresh(wait=True)
-        tenant = Tenant(host, rng, kind["reward"] == "bernoulli")
+        tenant = Tenant(host, rng, kind["reward"] == "bernoulli", seed % 2 == 0)
         for step in range(steps):
             made = tenant.rare() if rng.random() < 0.05 else tenant.batch()
             for order in made:
@@ -104,6 +127,8 @@ def play(seed, kind, steps):
                 host.refresh(wait=True)
             if rng.random() < 0.03:
                 engine.fold(host, None)
+        decided = Counter(one.decision for one in store.events(host.id) if one.kind == "Decided")
+        assert max(decided.values()) == 1
         assert loading.trouble(store, host.row) is None
         again = loading.rebuild(store, host.row)
         host.core.learner.take_in()

@@ -83,6 +83,7 @@ def seen(bandit, settings=None, apprentice=None, now=lambda: 1.7e9 + 60):
         oldest=lambda count: [oldest, {**oldest, "active": False}][:count],
         health=lambda: {"store": "sqlite", "seconds": float("nan"), "events": np.int64(3)},
         now=now,
+        deciders=lambda: {"version": None, "age": float("nan"), "deciders": [], "failed": None},
     )
 
 

@@ -89,6 +89,19 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt:
+    """Enter a decision that a decider made elsewhere at a ``time``, unless it is known already; ``then`` tells of it.
+
+    What was drawn comes from the token that is its id, whose signature somebody has checked.
+    """
+
+    id: str
+    drawn: Drawn
+    time: float
+    then: Tell | Activate | Cancel | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """Put names in the place of the ids of decisions: each has its id, its name and the time when it was made.
 
@@ -168,6 +181,7 @@ Command = (
     | TellCell
     | Activate
     | Cancel
+    | Adopt
     | Forget
     | Expire
     | AddLevel

@@ -138,7 +138,8 @@ class Decided(BanditEvent):
     """A decision was made: its arm and context as a cell, its probability if known, and by what it was drawn.
 
     ``would`` is what an apprentice would have done, and ``note`` what the policy wants to be told with the reward.
-    ``chances`` are those of policy and holdout to make it, where they are not what the settings say.
+    ``chances`` are those of policy and holdout to make it, where they are not what the settings say. ``made`` is when
+    it was made, if a decider did so elsewhere, before this event was written: its window began then.
     """
 
     change = False
@@ -150,10 +151,12 @@ class Decided(BanditEvent):
     note: Any = None
     would: Shadow | None = field(default=None, metadata=_WOULD)
     chances: tuple[float, float] | None = field(default=None, metadata=_CHANCES)
+    made: float | None = None
 
     def body(self) -> dict[str, Any]:
         """Return cell, propensity and origin, and what is unusual; the usual ones quickly, as they are so many."""
-        if not self.active or self.note is not None or self.would is not None or self.chances is not None:
+        rare = (self.note, self.would, self.chances, self.made)
+        if not self.active or any(one is not None for one in rare):
             return super().body()
         return {"cell": list(self.cell), "p": self.propensity, "by": self.by}
 

@@ -32,13 +32,16 @@ class Journal:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Take back all changes at the end, the last one first."""
-        self._undo = []
+        """Take back all changes at the end, the last one first; within another trial, those since this one began."""
+        outermost = self._undo is None
+        self._undo = [] if self._undo is None else self._undo
+        mark = len(self._undo)
         try:
             yield
         finally:
-            self.back_to(0)
-            self._undo = None
+            self.back_to(mark)
+            if outermost:
+                self._undo = None
 
     def mark(self) -> int:
         """Return how many changes there are to take back so far."""

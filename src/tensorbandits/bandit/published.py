@@ -79,11 +79,20 @@ class PublishedSnapshot:
 
     @classmethod
     def of(
-        cls, core: Core, *, name: str, uid: str, version: int, event: int, time: float, draws: int | None = None
+        cls,
+        core: Core,
+        *,
+        name: str,
+        uid: str,
+        version: int,
+        event: int,
+        time: float,
+        draws: int | None = None,
+        learn: bool = True,
     ) -> Self:
         """Return the snapshot of a bandit as it is now; new ``draws``, so many, take the place of those it has.
 
-        It waits for the learner.
+        It waits for the learner. Without ``learn`` it has what was drawn already, whatever was told since.
         """
         if as_sampling(core.policy) is None:
             raise CannotPublishError(
@@ -91,7 +100,7 @@ class PublishedSnapshot:
                 "from a snapshot of it; publish a bandit of policy 'thompson' or 'ensemble'"
             )
         count = None if draws is None else check_count(draws, "draws")
-        if core.learner.stale:
+        if learn and core.learner.stale:
             core.learner.refresh(wait=True)
         with core.known() as (space, snapshot):
             found, policy = snapshot.draws, as_sampling(core.policy)

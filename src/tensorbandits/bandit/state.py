@@ -22,7 +22,7 @@ from tensorbandits.bandit import events as e
 from tensorbandits.bandit import warm_start
 from tensorbandits.bandit.actors import Actors
 from tensorbandits.bandit.apprentice import Apprentice
-from tensorbandits.bandit.book import CANCELLED, INACTIVE, OPEN, Book, Record
+from tensorbandits.bandit.book import CANCELLED, INACTIVE, OPEN, Book, Record, UnknownDecisionError
 from tensorbandits.bandit.changes import ChangeLog
 from tensorbandits.bandit.comparison import (
     CALLER,
@@ -95,6 +95,9 @@ class State:
         self.changes = 0  # of settings
         self.actors, self.changelog = Actors(), ChangeLog()
         self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
+        self.adopted = 0  # decisions that were made elsewhere
+        # Digests, with their salts, of the ids of decisions that were forgotten, by when these were made.
+        self.forgotten: dict[float, list[tuple[str, str]]] = {}
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
         self._unmarked = 0  # decisions shown before there was a timeline
         self._early: dict[int, tuple[Cell, float, str]] = {}  # told, but not in the history yet, by order
@@ -149,6 +152,33 @@ class State:
 
     def _plan_cancel(self, command: c.Cancel, time: float) -> list[e.BanditEvent]:
         return [e.Cancelled(time, command.id)] if self.book.plan_cancel(command.id) else []
+
+    def _plan_adopt(self, command: c.Adopt, time: float) -> list[e.BanditEvent]:
+        number, drawn, then = command.id, command.drawn, command.then
+        found: list[e.BanditEvent] = []
+        if number not in self.book:
+            self._refuse_adoption(command)
+            chances = None if drawn.chances == self.shares.chances else drawn.chances
+            made = (drawn.cell, drawn.propensity, drawn.by, True, None, None, chances, min(command.time, time))
+            found = [e.Decided(time, number, *made)]
+        if then is None:
+            return found
+        with self.trial():
+            for event in found:
+                self.enter(event)
+            return found + self.plan(then, time)
+
+    def _refuse_adoption(self, command: c.Adopt) -> None:
+        """Refuse a decision of levels that are not there, or of somebody whose data were removed."""
+        number, cell, shape = self.book.refuse_taken(command.id), command.drawn.cell, self.space.shape
+        if len(cell) != len(shape) or not all(0 <= at < size for at, size in zip(cell, shape, strict=True)):
+            raise ValueError(
+                f"the decision is of cell {cell}, but this bandit has the shape {shape}; is it of another?"
+            )
+        if any(e.digest_of(number, salt) == digest for digest, salt in self.forgotten.get(command.time, ())):
+            raise UnknownDecisionError(
+                f"decision {number!r} was removed, as somebody wanted a person's data forgotten; it takes no reward"
+            )
 
     def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
         waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
@@ -236,14 +266,14 @@ class State:
     def _decided(self, event: e.Decided) -> list[Lesson]:
         side = _SIDES.get(event.by, POLICY)
         group = -1 if self._trying else self.comparison.group(event.chances or self.shares.chances, side)
-        self.book.open(
-            *(event.id, event.cell, event.note), time=event.time, active=event.active, side=side, group=group
-        )
+        made = event.time if event.made is None else event.made
+        self.book.open(*(event.id, event.cell, event.note), time=made, active=event.active, side=side, group=group)
         if self._trying:
             return []
         self.decisions += 1
+        self.adopted += event.made is not None
         if event.active:
-            self._show(event.id, event.time)
+            self._show(event.id, event.time, made)
         if event.would is not None:
             self.apprentice.open(event.id, event.would, event.cell, self.book.capacity)
         if event.by != "policy" or self.policy.traits.samples:
@@ -253,15 +283,15 @@ class State:
 
     def _activated(self, event: e.Activated) -> list[Lesson]:
         if self.book.activate(event.id, time=event.time) is not None and not self._trying:
-            self._show(event.id, event.time)
+            self._show(event.id, event.time, event.time)
         return []
 
-    def _show(self, number: str, time: float) -> None:
-        """Count a decision that is shown now."""
+    def _show(self, number: str, time: float, shown: float) -> None:
+        """Count a decision now that is shown now, or was shown elsewhere."""
         record = self.book[number]
         self.timeline.enter(record.cell, time=time, side=record.side, chances=self.shares.chances)
         clock = (SECONDS, ROUNDS)[record.in_rounds] if math.isfinite(record.due) else NO_WINDOW
-        waits = Waits(record.due if clock else time, clock)
+        waits = Waits(record.due if clock else shown, clock)
         self.comparison.enter(record.order, record.group, waits, self.book.capacity)
         self.comparison.settle(time, self.book.rounds)
 
@@ -310,6 +340,8 @@ class State:
 
     def _forgotten(self, event: e.Forgotten) -> list[Lesson]:
         self.forget(event)
+        for made, digest in zip(event.times, event.digests, strict=True):  # whose tokens may still be told
+            self.forgotten.setdefault(made, []).append((digest, event.salt))
         return []
 
     def note_subject(self, number: str, subject: str) -> None:
@@ -524,6 +556,10 @@ class State:
             "settings": dict(self.settings),
         }
         log |= {"apprentice": self.apprentice.state(), "rewards": self.rewards, "changes": self.changes}
+        log |= {
+            "adopted": self.adopted,
+            "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some],
+        }
         log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
@@ -542,6 +578,9 @@ class State:
             self.seq, self.moment, self.decisions = state["seq"], state["moment"], state["decisions"]
             self.settings, self.changes = dict(state["settings"]), state.get("changes", 0)
             self.chain = state.get("chain")
+            self.adopted = check_count(state.get("adopted", 0), "adopted", 0)
+            for made, digest, salt in state.get("forgotten", ()):
+                self.forgotten.setdefault(made, []).append((digest, salt))
         if "changelog" in state:  # which was not there at first
             self.actors = Actors.from_state(state["actors"])
             self.changelog = ChangeLog.from_state(state["changelog"])
@@ -623,6 +662,7 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.TellCell: State._plan_tell_cell,
     c.Activate: State._plan_activate,
     c.Cancel: State._plan_cancel,
+    c.Adopt: State._plan_adopt,
     c.Expire: State._plan_expire,
     c.Forget: State._plan_forget,
     c.AddLevel: State._plan_add_level,

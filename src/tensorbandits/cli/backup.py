@@ -115,12 +115,19 @@ def fold(
 ) -> None:
     """Write old events to a file, and let the store keep only what they add up to; the service may run."""
     with one_line_errors(), open_store(store) as opened:
-        from tensorbandits.service.engine.engine import Engine
-        from tensorbandits.service.metrics import Metrics
-
-        engine, row = Engine(opened, Metrics()), find_bandit(opened, bandit)
+        engine, row = _engine(opened), find_bandit(opened, bandit)
         count, base = _fold(engine, row, before, export)
         typer.echo(f"{row.name}: {count:,} events up to {base:,} are in {export}, and added up in the store")
+
+
+def _engine(store: Store) -> Engine:
+    """The engine of a store, which keeps events for as long as the tokens of deciders are taken."""
+    from tensorbandits.service.engine.deciders import DAY
+    from tensorbandits.service.engine.engine import Engine
+    from tensorbandits.service.metrics import Metrics
+    from tensorbandits.service.settings import Settings
+
+    return Engine(store, Metrics(), token_age=Settings.read().token_days * DAY)
 
 
 def _fold(engine: Engine, row: BanditRow, before: int | None, place: Path) -> tuple[int, int]:
@@ -155,15 +162,13 @@ def retain(
     """
     with one_line_errors(), open_store(store) as opened:
         from tensorbandits.bandit.spans import Span
-        from tensorbandits.service.engine.engine import Engine
-        from tensorbandits.service.metrics import Metrics
 
         with naming_options("older_than"):
             age = Span.of(older_than, "older_than")
         assert age is not None  # words are a span, or refused
         if not dry_run and export is None:
             raise ValueError("give --export FOLDER for the events that go, or --dry-run to see which these are")
-        engine, before, total = Engine(opened, Metrics()), opened.clock() - age.length, 0
+        engine, before, total = _engine(opened), opened.clock() - age.length, 0
         for row in opened.bandits():
             last, base = opened.last_before(row.id, before), opened.base(row.id)
             if last <= base:

@@ -48,6 +48,8 @@ _ERRORS: dict[str, type[Exception]] = {
     "unknown_bandit": UnknownBanditError,
     "unknown_decision": UnknownDecisionError,
     "expired_decision": ExpiredDecisionError,
+    "refused_token": ValueError,
+    "expired_token": ExpiredDecisionError,
     "cancelled_decision": CancelledDecisionError,
     "closed_decision": ClosedDecisionError,
     "name_taken": NameTakenError,

@@ -69,6 +69,12 @@ class Metrics:
         self.followed = counter("events_followed_total", "Events of other processes that were folded in.").inc
         self._lag = gauge("lag_events", "Events in the store that a process has not read yet.", "bandit")
         self._open = gauge("open_decisions", "Decisions that wait for their reward.", "bandit")
+        self._adopted = counter("decisions_adopted_total", "Decisions of deciders that are durable here.", "bandit")
+        self._published = counter("snapshots_published_total", "Snapshots put at their address.", "bandit")
+        self._unpublished = counter("publish_errors_total", "Snapshots that could not be made or published.", "bandit")
+        self._snapshot_age = gauge("snapshot_age_seconds", "Age of the newest snapshot that deciders get.", "bandit")
+        self._deciders = gauge("deciders", "Deciders that this process has seen in ten minutes.", "bandit")
+        self._learning_lag = gauge("learning_lag_seconds", "Since when decisions do not know what came.", "bandit")
         self._failures = counter("store_errors_total", "What the store refused or failed at.", "kind")
         self.compiled = counter("compilations_total", "Kernels compiled after the start: there should be none.").inc
         self.ready = gauge("ready", "1 while a process says that requests may come, 0 otherwise.").set
@@ -79,7 +85,7 @@ class Metrics:
         gauge("info", "The version that runs.", "version").labels(version).set(1)
         ProcessCollector(registry=registry)  # process_*: memory, processor time, open files
         self._by_bandit: dict[tuple[Any, str], Any] = {}
-        self._last: dict[tuple[Any, str], int] = {}
+        self._last: dict[tuple[Any, str], float] = {}
         self._series: dict[tuple[str, str, int], Any] = {}  # as finding one by its labels takes longer than counting
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -122,9 +128,36 @@ class Metrics:
 
     def waiting(self, bandit: str, decisions: int) -> None:
         """Say how many decisions wait for their reward."""
-        if self._last.get((self._open, bandit)) != decisions:  # most bandits are as they were a second ago
-            self._last[self._open, bandit] = decisions
-            self._open.labels(bandit).set(decisions)
+        self._set(self._open, bandit, decisions)
+
+    def adopted(self, bandit: str, count: int) -> None:
+        """Count decisions that were made elsewhere."""
+        self._of(self._adopted, bandit).inc(count)
+
+    def published(self, bandit: str) -> None:
+        """Count a snapshot that was put at its address."""
+        self._published.labels(bandit).inc()
+
+    def unpublished(self, bandit: str) -> None:
+        """Count a snapshot that could not be made, or put at its address."""
+        self._unpublished.labels(bandit).inc()
+
+    def learning_lag(self, bandit: str, seconds: float) -> None:
+        """Say since when decisions do not know what was told."""
+        self._set(self._learning_lag, bandit, seconds)
+
+    def deciding_elsewhere(self, bandit: str, age: float | None, deciders: int) -> None:
+        """Say how old the newest snapshot is, if there is one, and how many deciders were seen."""
+        if age is not None:
+            self._set(self._snapshot_age, bandit, age)
+        if age is not None or deciders:
+            self._set(self._deciders, bandit, deciders)
+
+    def _set(self, metric: Any, bandit: str, value: float) -> None:
+        """Set a gauge of a bandit, unless it has that value: most bandits are as they were a second ago."""
+        if self._last.get((metric, bandit)) != value:
+            self._last[metric, bandit] = value
+            metric.labels(bandit).set(value)
 
     def failed(self, error: BaseException | None = None) -> None:
         """Count an error of the store, by its kind."""
@@ -132,12 +165,15 @@ class Metrics:
 
     def forget(self, bandit: str) -> None:
         """Show a deleted bandit no more; where several processes count together its last numbers stay."""
-        self._last.pop((self._open, bandit), None)
+        gauges = (self._lag, self._open, self._snapshot_age, self._deciders, self._learning_lag)
+        for gauge in gauges:
+            self._last.pop((gauge, bandit), None)
         if _FOLDER in os.environ:
-            self._lag.labels(bandit).set(0)
-            self._open.labels(bandit).set(0)
+            for gauge in gauges:
+                gauge.labels(bandit).set(0)
             return
-        for metric in (self._decisions, self._rewards, self._lag, self._open):
+        counters = (self._decisions, self._rewards, self._adopted, self._published, self._unpublished)
+        for metric in (*counters, *gauges):
             self._by_bandit.pop((metric, bandit), None)
             with suppress(KeyError):
                 metric.remove(bandit)

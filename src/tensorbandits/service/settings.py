@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Self
 
+from tensorbandits.bandit.publishing import place_of
+from tensorbandits.decider.tokens import TokenKeys
 from tensorbandits.service.config_file import read_config
 
 PREFIX = "TENSORBANDITS_"
@@ -18,6 +20,7 @@ CONFIG = f"{PREFIX}CONFIG"  # the variable that names the file of settings
 MEBIBYTE = 2**20
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
+_SECRET = ("store", "token_keys", "publish")  # settings that no message shows
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "kib": 2**10, "m": 2**20, "mib": 2**20, "g": 2**30, "gib": 2**30}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -100,6 +103,25 @@ def _proxies(value: Any) -> str:
     return ",".join(parts)
 
 
+def _address(value: Any) -> str:
+    """Read an address in which ``{name}`` stands for a bandit's name; it may be empty."""
+    if not isinstance(value, str) or (value.strip() and value.count("{name}") != 1):
+        raise ValueError("give an address with {name} where the bandit's name belongs: s3://bucket/published/{name}")
+    text = value.strip()
+    if text:
+        place_of(text.replace("{name}", "name"))
+    return text
+
+
+def _token_keys(value: Any) -> str:
+    """Read the keys of tokens, by name; they may be none."""
+    if not isinstance(value, str):
+        raise ValueError("give text: name=secret, with commas between several")
+    if value.strip():
+        TokenKeys.of(value)
+    return value.strip()
+
+
 def _origins(value: Any) -> str:
     """Read origins of web pages that are separated by commas."""
     words = "give origins with commas between them, as browsers send them: https://shop.example,http://localhost:5173"
@@ -162,6 +184,24 @@ class Settings:
     origins: str = _setting(
         "", "Origins of web pages that may use the API from a browser (CORS), with commas; none by default.", _origins
     )
+    token_keys: str = _setting(
+        "",
+        "Secrets that sign the ids of decisions that deciders make: 2026-11=SECRET, the same for servers and deciders; "
+        "the first signs, all are good for checking.",
+        _token_keys,
+        repr=False,
+    )
+    token_days: float = _setting(
+        30.0, "Days after a decision of a decider in which its reward is taken.", _number(0, 3_650, above=True)
+    )
+    publish: str = _setting(
+        "",
+        "Where snapshots are published for deciders: a folder, an address of fsspec, or Redis, with {name} where the "
+        "bandit's name belongs; nowhere by default. Deciders can ask for them over HTTP in any case.",
+        _address,
+        repr=False,
+    )
+    publish_every: float = _setting(5.0, "Seconds between two snapshots of a bandit, at least.", _number(0.1, 86_400))
     key_seconds: float = _setting(
         2.0, "Seconds until a process notices that a key was revoked elsewhere.", _number(0.1, 60)
     )
@@ -235,8 +275,8 @@ class Settings:
 
 
 def _shown(name: str, value: Any) -> str:
-    """The value in a message; the store's URL may hold a password."""
-    return "hidden" if name == "store" and isinstance(value, str) and value.strip() else repr(value)
+    """The value in a message; a URL may hold a password."""
+    return "hidden" if name in _SECRET and isinstance(value, str) and value.strip() else repr(value)
 
 
 @lru_cache(1024)  # as it is asked of every request

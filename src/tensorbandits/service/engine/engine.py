@@ -21,15 +21,18 @@ from threadpoolctl import threadpool_limits
 from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.commands import Ask, chosen
 from tensorbandits.base.compiled import compilations
+from tensorbandits.decider.tokens import TokenKeys
 from tensorbandits.model.kernels import compile_ahead
 from tensorbandits.service import logs
 from tensorbandits.service.engine import loading, orders
 from tensorbandits.service.engine.actor import ACTOR
+from tensorbandits.service.engine.deciders import DAY, TokenReader
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.health import Health
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.engine.loading import StoreClock, new_core
 from tensorbandits.service.engine.orders import Order
+from tensorbandits.service.engine.publishing import Publisher
 from tensorbandits.service.engine.writer import Writer
 from tensorbandits.service.metrics import Metrics
 from tensorbandits.store import (
@@ -60,11 +63,22 @@ class Engine:
 
     ``learning`` is the share of time that the learner takes at most; ``snapshots`` are seconds after which a state is
     kept, unless it is that of before, or 0 to keep none. Beyond ``away`` seconds without an answer of the store the
-    process says that it is not ready.
+    process says that it is not ready. ``tokens`` are the keys of deciders' tokens, of which rewards are taken for
+    ``token_age`` seconds; ``publish`` and ``publish_every`` say where and how often snapshots are published.
     """
 
     def __init__(
-        self, store: Store, metrics: Metrics, *, learning: float = 0.25, snapshots: float = 60.0, away: float = 10.0
+        self,
+        store: Store,
+        metrics: Metrics,
+        *,
+        learning: float = 0.25,
+        snapshots: float = 60.0,
+        away: float = 10.0,
+        tokens: TokenKeys | None = None,
+        token_age: float = 30 * DAY,
+        publish: str = "",
+        publish_every: float = 5.0,
     ) -> None:
         self.store, self._metrics, self._learning, self._snapshots = store, metrics, learning, snapshots
         self._log = logs.get("bandits")
@@ -76,6 +90,8 @@ class Engine:
         self._compiled = 0  # kernels, before it was ready
         self.clock = StoreClock(store)
         self.health = Health(self.clock.look, self._try_to_write, away=away)
+        self.tokens = TokenReader(tokens, token_age, self.clock.now)
+        self.publisher = Publisher(self.all, self.clock.now, metrics, address=publish, every=publish_every)
         self.writer = Writer(store, self.clock.now, self._committed, self._failed)
         self._threads: list[threading.Thread] = []
 
@@ -100,11 +116,13 @@ class Engine:
             thread.start()
             self._threads.append(thread)
         self.health.start()
+        self.publisher.start()
 
     def stop(self) -> None:
         """Write what is waiting, keep snapshots, and end."""
         self.ready = False
         self.health.stop()
+        self.publisher.stop()
         self._stop.set()
         self._wake.set()
         for thread in self._threads:
@@ -168,6 +186,9 @@ class Engine:
     def fold(self, host: Host, before: int | None) -> tuple[int, int]:
         """Make what events up to one say the base, and remove them; return how many, and up to which."""
         last = host.core.state.seq if before is None else min(before, host.seq)
+        if host.core.state.adopted:
+            # The ids of younger events are what says that a token was told before.
+            last = min(last, self.store.last_before(host.id, self.clock.now() - self.tokens.age))
         while last > (folded := self.store.base(host.id)):
             try:
                 seq, state = loading.pack(loading.rebuild(self.store, host.row, last))
@@ -219,6 +240,9 @@ class Engine:
         self.health.wrote()
         self._wake.set()
         self._metrics.committed(counts.total(), seconds)
+        for order in written:
+            if adopted := sum(map(orders.adopts, order.planned)) if order.events else 0:
+                self._metrics.adopted(order.host.name, adopted)
         for (name, kind), count in counts.items():
             if kind == "Decided":
                 self._metrics.decided(name, count)
@@ -250,6 +274,7 @@ class Engine:
                     self._log.error("bandit is quarantined", bandit=row.name, error=words)
                     logging.getLogger(logs.OWN).error("bandit %r is quarantined: %s", row.name, words)
                     host = Host(row, None, words)
+                host.tokens = self.tokens
                 self._hosts[row.name] = host
                 self._wake.set()
             return host
@@ -337,6 +362,9 @@ class Engine:
                 self._metrics.free(free)
             self._note_compilations()
             for host in self.all():
+                host.tick()
+                self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
+                self._metrics.deciding_elsewhere(host.name, self.publisher.said(host)["age"], len(host.deciders.rows()))
                 if host.quarantined is None:
                     self._guarded("timing out", partial(self._expire, host))
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):

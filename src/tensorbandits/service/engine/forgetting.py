@@ -67,7 +67,7 @@ def _found(store: Store, host: Host, ids: Sequence[str]) -> tuple[dict[str, floa
         records = {number: record for number in ids if (record := book.get(number)) is not None}
     for number in ids:
         if written.get(number) and written[number][0].kind == "Decided":
-            made[number] = written[number][0].time
+            made[number] = written[number][0].body.get("made", written[number][0].time)
         elif number in records:  # whose event was folded away
             made[number] = records[number].time
     waiting = sum(record.state in ("inactive", "open") for record in records.values())

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,13 @@ from tensorbandits.bandit.actors import MARK, Actors
 from tensorbandits.bandit.book import OPEN
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.core import Core
+from tensorbandits.bandit.published import UID_BYTES
 from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.snapshot import refuse_propensity
 from tensorbandits.base.checks import Cell
+from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import loading
+from tensorbandits.service.engine.deciders import SeenDeciders, TokenReader
 from tensorbandits.service.engine.loading import CannotApplyError
 from tensorbandits.space.labels import Label, written
 from tensorbandits.store import BanditRow, Event, FoldedError, Head, Store
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
 _MANY, _SOME = 20_000, 1_000  # events after which a snapshot is kept, at once and after a while
 _CELLS = 4_096  # of which the labels are kept
+_RATE = 60  # seconds over which events are counted
 _LEARNED_AT_ONCE = 4  # new draws each time that there are new rewards
 
 
@@ -49,6 +54,10 @@ class Host:
         self.inbox: deque[Order] = deque()  # of the writer
         self.scheduled = False  # whether the writer knows that something is in it
         self.unsure = False  # whether the log may have events that are not known here
+        self.tokens, self.deciders = TokenReader(), SeenDeciders()
+        self.learned = 0  # the number of the last event that the posterior draws know
+        self._learned_at = time.monotonic()
+        self._ticks: deque[tuple[float, int]] = deque(maxlen=_RATE + 1)  # times, and where the log stood then
         self._rng = np.random.default_rng()
         self._labels = lru_cache(_CELLS)(self._written_labels)
         self.keep(0 if core is None else core.state.seq)
@@ -74,6 +83,11 @@ class Host:
     def seq(self) -> int:
         """The number of the last event that is known here."""
         return 0 if self._core is None else self._core.state.seq
+
+    @property
+    def uid(self) -> str:
+        """What tells this bandit from all others for deciders: also from one that has its name after it."""
+        return blake2b(f"{self.name}\0{self.created!r}".encode(), digest_size=UID_BYTES).hexdigest()
 
     # The log.
 
@@ -149,7 +163,34 @@ class Host:
 
     def refresh(self, *, wait: bool = False) -> bool:
         """Have the policy learn, and decide from new draws from now on."""
-        return self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE, ahead=True)
+        before, began = self.seq, time.monotonic()
+        done = self.core.learner.refresh(wait=wait, least=_LEARNED_AT_ONCE, ahead=True)
+        if done:
+            self.learned, self._learned_at = before, began
+        return done
+
+    @property
+    def learning_lag(self) -> float:
+        """The seconds since when decisions do not know what happened; 0 if they know everything."""
+        return time.monotonic() - self._learned_at if self.stale else 0.0
+
+    def tick(self) -> None:
+        """Take note of where the log stands now; called each second."""
+        self._ticks.append((time.monotonic(), self.seq))
+
+    @property
+    def events_a_second(self) -> float:
+        """How many events the log gained in a second, on average over the last minute."""
+        if len(self._ticks) < 2:
+            return 0.0
+        (began, first), (ended, last) = self._ticks[0], self._ticks[-1]
+        return (last - first) / (ended - began)
+
+    def token_of(self, number: Any) -> Token | None:
+        """Return what the id of a decision says that is not known here, if it is a token; refuse one that is forged."""
+        if self.quarantined is not None or not self.tokens.could_be(number) or number in self.core.state.book:
+            return None
+        return self.tokens.read(number, self.uid)
 
     def taught(self) -> None:
         """Have a policy that decides by itself take in what was written; one that samples does so as it draws."""
@@ -184,7 +225,7 @@ class Host:
         body = event.body
         arm, given = self._labels(tuple(body["cell"]))
         answer = {"id": event.decision, "arm": arm, "context": given, "propensity": body["p"], "by": body["by"]}
-        answer |= {"policy": self.policy, "time": event.time}
+        answer |= {"policy": self.policy, "time": body.get("made", event.time)}
         if "would" in body:
             answer["would"] = self._labels(tuple(body["would"]["cell"]))[0]
         return answer
@@ -280,5 +321,5 @@ def became(events: Sequence[Event]) -> dict[str, Any]:
 
 def changed(event: e.BanditEvent, number: str) -> dict[str, Any]:
     """Return what a decision is after an event that was just applied to it, as plain data."""
-    status = {e.Activated: "open", e.Cancelled: "cancelled"}.get(type(event), "rewarded")
+    status = {e.Activated: "open", e.Decided: "open", e.Cancelled: "cancelled"}.get(type(event), "rewarded")
     return {"id": number, "status": status, "reward": getattr(event, "reward", None), "changed": True}

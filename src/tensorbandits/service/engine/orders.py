@@ -19,6 +19,7 @@ from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK, Mark
 from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
 from tensorbandits.bandit.settings import labels_of, read_rule
+from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.engine.errors import KeyReusedError
@@ -67,6 +68,8 @@ class Order:
     until: float = field(default_factory=UNTIL.get)  # after which it is not written any more
     since: float = field(default_factory=time.monotonic)  # when it came
     together: Sequence[Order] = ()  # those of one request, this one too, which are carried out all or none
+    # Ids of decisions to be adopted that the log has already, though memory has forgotten them.
+    written: set[str] = field(default_factory=set)
     planned: list[e.BanditEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     before: Event | None = None  # of a request that the log has already
@@ -89,14 +92,16 @@ class Order:
     def news(self, mark: Callable[[str], Mark]) -> list[New]:
         """Return the events to be written, with the mark of who did it.
 
-        The first has the key, and the fingerprint where it will be needed.
+        The first has the key, and the fingerprint where it will be needed; of a decision that is adopted and told of,
+        what is told.
         """
         found = []
+        main = next((at for at, event in enumerate(self.planned) if not adopts(event)), 0)
         for at, event in enumerate(self.planned):
-            body, key = event.body(), self.key if at == 0 else None
+            body, key = event.body(), self.key if at == main else None
             if not isinstance(event, e.TimedOut):  # which nobody but the service does
                 body[MARK] = mark(self.actor)
-            if at == 0 and self.request is not None and (key is not None or self.chosen_id is not None):
+            if at == main and self.request is not None and (key is not None or self.chosen_id is not None):
                 body["request"] = self.request
             found.append(New(event.kind, event.time, body, event.decision, key, self.subject))
         return found
@@ -214,11 +219,52 @@ def _refuse_another_cell(host: Host, event: Event, request: c.Ask) -> None:
         )
 
 
-def tell(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
-    """Return the order of a reward: of a decision by its ``id``, or of an arm and a context."""
+def adopts(event: e.BanditEvent) -> bool:
+    """Say whether an event enters a decision that was made elsewhere."""
+    return isinstance(event, e.Decided) and event.made is not None
+
+
+def adopt(host: Host, tokens: Mapping[str, Token]) -> Order:
+    """Return the order of decisions that were made elsewhere, by their ids; those that are known stay as they are."""
+    written: set[str] = set()
+    refused: dict[str, Exception] = {}
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        refused.clear()
+        events: list[e.BanditEvent] = []
+        for number, token in tokens.items():
+            try:
+                events += host.core.state.plan(_adoption(number, token), now) if number not in written else []
+            except (LookupError, ValueError) as error:
+                refused[number] = error
+        return events
+
+    def answer(order: Order) -> dict[str, Any]:
+        adopted = len(order.events)
+        return {"adopted": adopted, "known": len(tokens) - adopted - len(refused), "refused": refused}
+
+    return Order(host, plan, answer, written=written)
+
+
+def _adoption(number: str, token: Token, then: c.Tell | c.Activate | c.Cancel | None = None) -> c.Adopt:
+    drawn = c.Drawn(token.cell, token.propensity, token.by, chances=token.chances)
+    return c.Adopt(number, drawn, token.time, then)
+
+
+def tell(
+    host: Host,
+    given: Mapping[str, Any],
+    key: str | None = None,
+    fingerprint: str | None = None,
+    token: Token | None = None,
+) -> Order:
+    """Return the order of a reward: of a decision by its ``id``, or of an arm and a context.
+
+    A ``token`` says what a decision was that was made elsewhere, in case it is not known here yet.
+    """
     if given.get("id") is not None:
         command = c.Tell(given["id"], given.get("reward"), bool(given.get("amend")), bool(given.get("add")))
-        return _about(host, command, key, fingerprint, "Rewarded Amended TimedOut")
+        return _about(host, command, key, fingerprint, "Rewarded Amended TimedOut", token)
     space = host.core.space
     labels = {mode: labels_of(label) for part in ("context", "arm") for mode, label in (given.get(part) or {}).items()}
     cell, reward, trials = space.cell(labels), given.get("reward"), given.get("trials")
@@ -239,27 +285,38 @@ def tell(host: Host, given: Mapping[str, Any], key: str | None = None, fingerpri
     return Order(host, plan, lambda order: said(order.events[0], changed=True), repeat, key=key, request=fingerprint)
 
 
-def activate(host: Host, number: str, key: str | None = None, fingerprint: str | None = None) -> Order:
+def activate(
+    host: Host, number: str, key: str | None = None, fingerprint: str | None = None, token: Token | None = None
+) -> Order:
     """Return the order that a decision was shown."""
-    return _about(host, c.Activate(number), key, fingerprint, "Activated")
+    return _about(host, c.Activate(number), key, fingerprint, "Activated Decided", token)
 
 
-def cancel(host: Host, number: str, key: str | None = None, fingerprint: str | None = None) -> Order:
+def cancel(
+    host: Host, number: str, key: str | None = None, fingerprint: str | None = None, token: Token | None = None
+) -> Order:
     """Return the order that a decision was not carried out."""
-    return _about(host, c.Cancel(number), key, fingerprint, "Cancelled")
+    return _about(host, c.Cancel(number), key, fingerprint, "Cancelled", token)
 
 
 def _about(
-    host: Host, command: c.Tell | c.Activate | c.Cancel, key: str | None, fingerprint: str | None, kinds: str
+    host: Host,
+    command: c.Tell | c.Activate | c.Cancel,
+    key: str | None,
+    fingerprint: str | None,
+    kinds: str,
+    token: Token | None,
 ) -> Order:
-    """Return an order about a decision that was made."""
+    """Return an order about a decision that was made, here or elsewhere."""
     number = command.id
     unchanged: dict[str, Any] = {}  # what is answered when nothing changes
+    written: set[str] = set()
 
     def plan(now: float) -> Sequence[e.BanditEvent]:
         state = host.core.state
+        adopting = token is not None and number not in written
         try:
-            events = state.plan(command, now)
+            events = state.plan(_adoption(number, token, command) if adopting else command, now)  # type: ignore[arg-type]
         except (UnknownDecisionError, ExpiredDecisionError) as error:
             raise LookUp(error) from error
         if not events:
@@ -269,7 +326,7 @@ def _about(
         return events
 
     def answer(order: Order) -> dict[str, Any]:
-        first = order.planned[0] if order.planned else None
+        first = order.planned[-1] if order.planned else None
         return unchanged if first is None or isinstance(first, e.Unchanged) else changed(first, number)
 
     def repeat(event: Event) -> dict[str, Any]:
@@ -286,7 +343,7 @@ def _about(
     def look_up(order: Order, store: Store) -> Any:
         return _forgotten(host, store, command)
 
-    return Order(host, plan, answer, repeat, look_up, key, fingerprint)
+    return Order(host, plan, answer, repeat, look_up, key, fingerprint, written=written)
 
 
 def _forgotten(host: Host, store: Store, command: c.Tell | c.Activate | c.Cancel) -> Any:

@@ -22,7 +22,7 @@ from tensorbandits.bandit.state import State
 from tensorbandits.service.engine.deadline import check_deadline
 from tensorbandits.service.engine.gathering import MOST, Gathering, Outcome
 from tensorbandits.service.engine.host import Host
-from tensorbandits.service.engine.orders import Order
+from tensorbandits.service.engine.orders import Order, adopts
 from tensorbandits.store import (
     BehindError,
     DamagedError,
@@ -300,6 +300,7 @@ class Writer:
         made = self._store.of_decisions(host.id, ids)
         found = False
         for order in batch:
+            order.written.update(str(one.decision) for one in order.planned if adopts(one) and one.decision in made)
             if order.key is not None and order.key in keyed:
                 order.before = keyed[order.key]
             elif order.chosen_id is not None and made.get(order.chosen_id):

@@ -15,7 +15,9 @@ from fastapi import FastAPI, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tensorbandits.decider.tokens import TokenKeys
 from tensorbandits.service import logs
+from tensorbandits.service.engine.deciders import DAY
 from tensorbandits.service.engine.demo import Demo
 from tensorbandits.service.engine.engine import Engine
 from tensorbandits.service.http import errors, openapi
@@ -23,7 +25,7 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages, rank, stream
+from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages, rank, snapshots, stream
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
@@ -128,6 +130,10 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         learning=settings.learning_share,
         snapshots=settings.snapshot_interval,
         away=settings.store_away,
+        tokens=TokenKeys.of(settings.token_keys) if settings.token_keys else None,
+        token_age=settings.token_days * DAY,
+        publish=settings.publish,
+        publish_every=settings.publish_every,
     )
 
     @asynccontextmanager
@@ -167,6 +173,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         bandits.router,
         data.router,
         stream.router,
+        snapshots.router,
         changes.router,
         keys.router,
         pages.router,

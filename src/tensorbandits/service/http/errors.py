@@ -24,6 +24,7 @@ from tensorbandits.bandit.book import (
     InactiveDecisionError,
     UnknownDecisionError,
 )
+from tensorbandits.decider.tokens import TokenExpiredError, TokenRefusedError
 from tensorbandits.service.engine.errors import DeadlineError, KeyReusedError
 from tensorbandits.service.http.access import methods
 from tensorbandits.service.http.redact import redact
@@ -48,6 +49,8 @@ CODES = {  # code: status, and what it means
     "unknown_decision": (404, "No decision has this id."),
     "not_found": (404, "There is nothing at this address."),
     "expired_decision": (410, "The decision was closed so long ago that it is forgotten."),
+    "refused_token": (422, "The id is a token that no known key has signed, that was altered, or of another bandit."),
+    "expired_token": (410, "The id is a token of a decision that was made so long ago that its reward is not taken."),
     "cancelled_decision": (409, "The decision was cancelled, and takes no reward."),
     "inactive_decision": (409, "The event was not activated, and takes no reward before it is."),
     "closed_decision": (409, "Another reward of this decision was told already."),
@@ -84,6 +87,8 @@ _OF_KIND: dict[type[Exception], str] = {  # the first that fits
     CancelledDecisionError: "cancelled_decision",
     InactiveDecisionError: "inactive_decision",
     ClosedDecisionError: "closed_decision",
+    TokenRefusedError: "refused_token",
+    TokenExpiredError: "expired_token",
     UnknownBanditError: "unknown_bandit",
     NameTakenError: "name_taken",
     KeyReusedError: "key_reused",

@@ -59,6 +59,7 @@ _OVERVIEW: dict[str, Any] = {
     "needed": 950,
 }
 
+_TOKEN = "AWDLg0nm8nJDo1h2CQCqzAjF3d6yMwMAAQI_3AAAAAAAAAGap2kUAV1r1l1m6C5DgkqT3vQd0aE9n4K3l2o2d3s"
 _LINES = '{"segment": "new", "offer": "a", "channel": "mail", "click": 1}\n'
 _ACTOR = "the shop's web servers"
 _STORY = [
@@ -93,6 +94,7 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
         "of many at once": {"arm": _ARM, "context": _NEW, "reward": 12, "trials": 100},
     },
     "tell_many": {"of two": {"rewards": [{"id": "order-17", "reward": 0}, {"id": _ID, "reward": 1}]}},
+    "adopt": {"two of a decider, of which one was altered": {"decisions": [_TOKEN, f"{_TOKEN}A"], "decider": "web-1"}},
     "activate": {"it was shown": {"id": "order-17"}},
     "cancel": {"it was not shown": {"id": "order-18"}},
     "best": {"for a new customer": {"context": _NEW}},
@@ -145,6 +147,10 @@ ANSWERS: dict[str, Any] = {
             _REWARDED,
             {"error": {"code": "unknown_decision", "message": "no decision has the id 'order-3'; give one that .."}},
         ]
+    },
+    "adopt": {
+        **{"adopted": 1, "known": 0},
+        "refused": [{"at": 1, "code": "refused_token", "message": "the token 'AWDL...' was not signed by a key .."}],
     },
     "activate": {**_REWARDED, "status": "open", "reward": None},
     "cancel": {**_REWARDED, "status": "cancelled", "reward": None},

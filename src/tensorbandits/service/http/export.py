@@ -66,7 +66,7 @@ def _row(event: Event, events: Sequence[Event], space: Any, kinds: Mapping[str, 
     waiting = "open" if event.body.get("active", True) or len(events) > 1 else "inactive"
     return {
         "decision": event.decision,
-        "decided": event.time,
+        "decided": event.body.get("made", event.time),
         **dict(zip(kinds, labels, strict=True)),
         "by": event.body["by"],
         "propensity": event.body["p"],

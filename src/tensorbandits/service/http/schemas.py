@@ -267,6 +267,15 @@ class TellManyBody(Body):
     )
 
 
+class AdoptBody(Body):
+    """Decisions that a decider made elsewhere, by their ids, which are tokens that say what was decided."""
+
+    decisions: Annotated[list[Id], Field(max_length=10_000, fail_fast=True)] = Field(examples=[["AQ5f2c.."]])
+    decider: Annotated[StrictStr, Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="The name of the decider, for the page.", examples=["web-1"]
+    )
+
+
 class Which(Body):
     """A decision."""
 
@@ -356,6 +365,20 @@ class ResultsAnswer(BaseModel):
     """What became of each reward, in the order of the request."""
 
     results: list[StatusAnswer | RefusedAnswer]
+
+
+class RefusedToken(Refused):
+    """A decision that was not taken, by its place in the request."""
+
+    at: int
+
+
+class AdoptedAnswer(BaseModel):
+    """What became of decisions that were made elsewhere."""
+
+    adopted: int = Field(examples=[2], description="Decisions that are durable now, and wait for their rewards.")
+    known: int = Field(examples=[0], description="Decisions that were known already.")
+    refused: list[RefusedToken]
 
 
 class StoryEvent(BaseModel):

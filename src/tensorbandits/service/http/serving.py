@@ -44,6 +44,7 @@ class Serving:
         self.settings, self.store, self.engine, self.keys, self.metrics = settings, store, engine, keys, metrics
         self.view_cache = ViewCache()
         self.listeners = 0  # to server-sent events
+        self.waiting = 0  # for the next snapshot
         self.view_threads = CapacityLimiter(2)  # of their own: some views take seconds
         self.body_threads = CapacityLimiter(2)  # that read large bodies
         self.imports = CapacityLimiter(1)  # one after the other, as they take memory
@@ -117,6 +118,15 @@ class Serving:
             "cells_seen": len(core.policy.ledger),
         }
 
+    def deciders(self, host: Host) -> dict[str, Any]:
+        """Return what this process knows of the snapshots of a bandit and of those who decide from them."""
+        return {
+            **self.engine.publisher.said(host),
+            "deciders": host.deciders.rows(),
+            "events_a_second": host.events_a_second,
+            "learning_lag": host.learning_lag,
+        }
+
 
 def ask_order(host: Host, body: schemas.AskBody, key: str | None) -> Order:
     """Return the order of a decision that JSON describes, drawn now."""
@@ -145,7 +155,7 @@ def tell_order(host: Host, body: schemas.TellBody, key: str | None) -> Order:
         raise ValueError("context and trials go with an arm; a decision has a context already: leave them out")
     if has_arm and (given.get("amend") or given.get("add")):
         raise ValueError("amend and add change the reward of a decision; give its id rather than an arm")
-    return orders.tell(host, given, key, fingerprint_of("tell", body, key))
+    return orders.tell(host, given, key, fingerprint_of("tell", body, key), host.token_of(given.get("id")))
 
 
 def allowed_labels(given: dict[str, Any]) -> dict[str, list[Label]] | None:

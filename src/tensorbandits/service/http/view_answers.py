@@ -391,6 +391,38 @@ class EventsView(BaseModel):
     events: list[ViewEvent]
 
 
+class ViewDecider(BaseModel):
+    """A decider that asked this process for snapshots, or sent it decisions, within the last ten minutes."""
+
+    name: str
+    last: Number = Field(description="When it was heard of last.")
+    version: int | None = Field(description="Of the newest snapshot that it is known to have.")
+    decisions: int = Field(description="That it sent and were new.")
+
+
+class DecisionsMade(BaseModel):
+    """Decisions, by where they were made."""
+
+    here: int
+    elsewhere: int
+
+
+class DecidersView(BaseModel):
+    """The snapshots that deciders get, who they are, and how fast what they send is learned."""
+
+    address: str | None = Field(description="Where snapshots are published, besides over HTTP.")
+    every: Number = Field(description="Seconds between two of them, at least.")
+    version: int | None = Field(description="Of the newest snapshot; null if none was asked for yet.")
+    bytes: int | None
+    age: Number | None = Field(description="Of the newest snapshot, in seconds.")
+    events_since: int | None = Field(description="Events of the log that it does not know.")
+    failed: str | None = Field(description="Why it could not be made, or published, the last time.")
+    deciders: list[ViewDecider]
+    decisions: DecisionsMade
+    events_a_second: Number = Field(description="Of the log, over the last minute.")
+    learning_lag: Number = Field(description="Seconds since when decisions do not know what came.")
+
+
 class HealthView(BaseModel):
     """How the process and the bandit are doing, in numbers and texts by name."""
 
@@ -410,6 +442,7 @@ VIEWS: dict[str, tuple[type[BaseModel], ...]] = {  # what each may answer
     "drift": (DriftView,),
     "apprentice": (ApprenticeView,),
     "events": (EventsView,),
+    "deciders": (DecidersView,),
     "health": (HealthView,),
 }
 

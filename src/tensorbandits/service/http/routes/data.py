@@ -279,4 +279,5 @@ def _source(service: Serving, host: Host) -> ViewSource:
         oldest=host.oldest,
         health=lambda: service.health(host),
         now=service.engine.clock.now,
+        deciders=lambda: service.deciders(host),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Path, Response
@@ -9,12 +10,16 @@ from starlette.concurrency import run_in_threadpool
 
 from tensorbandits.bandit.book import ExpiredDecisionError, UnknownDecisionError
 from tensorbandits.bandit.settings import named
+from tensorbandits.base.pieces import gently
+from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import orders
 from tensorbandits.service.engine.host import Host, became
+from tensorbandits.service.engine.orders import Order
 from tensorbandits.service.engine.writer import TOGETHER
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import explain
 from tensorbandits.service.http.routes.router import Name, Router
+from tensorbandits.service.http.security import Caller
 from tensorbandits.service.http.serving import (
     Key,
     Served,
@@ -29,6 +34,8 @@ from tensorbandits.service.http.serving import (
 from tensorbandits.space.labels import written
 
 router = Router("decisions")
+
+_ADOPTED_TOGETHER, _READ_TOGETHER = 200, 50  # decisions of a transaction, and tokens between which others have a turn
 
 _DECISION = ("unknown_decision", "expired_decision", "cancelled_decision", "closed_decision", "key_reused")
 
@@ -79,14 +86,63 @@ async def tell_many(name: Name, body: schemas.TellManyBody, service: Served, key
 async def activate(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was shown: its window begins now."""
     host = await service.host(name)
-    return reply(await service.write(orders.activate(host, body.id, key, fingerprint_of("activate", body, key))))
+    return reply(await service.carry_out(host, _about(orders.activate, "activate"), body, key))
 
 
 @router.route_of("cancel", *_DECISION, response_model=schemas.StatusAnswer)
 async def cancel(name: Name, body: schemas.Which, service: Served, key: Key = None) -> Response:
     """Say that a decision was not carried out: it takes no reward."""
     host = await service.host(name)
-    return reply(await service.write(orders.cancel(host, body.id, key, fingerprint_of("cancel", body, key))))
+    return reply(await service.carry_out(host, _about(orders.cancel, "cancel"), body, key))
+
+
+def _about(order: Callable[..., Order], route: str) -> Callable[[Host, schemas.Which, str | None], Order]:
+    """Return what makes the order of a request about a decision."""
+
+    def made(host: Host, body: schemas.Which, key: str | None) -> Order:
+        return order(host, body.id, key, fingerprint_of(route, body, key), host.token_of(body.id))
+
+    return made
+
+
+@router.route_of("adopt", response_model=schemas.AdoptedAnswer)
+async def adopt(name: Name, body: schemas.AdoptBody, service: Served, grant: Caller) -> Response:
+    """Take in decisions that a decider made elsewhere, by their ids, so that windows and defaults apply to them.
+
+    Each is taken or refused by itself, and once however often it is sent, so that a request can be repeated without a
+    key. The answer comes once they are durable.
+    """
+    host = await service.host(name)
+    tokens, refused = await run_in_threadpool(read_tokens, host, body.decisions)
+    adopted = known = 0
+    for start in range(0, len(tokens), _ADOPTED_TOGETHER):  # decisions come in between
+        some = dict(list(tokens.items())[start : start + _ADOPTED_TOGETHER])
+        found = await service.write(orders.adopt(host, some))
+        adopted, known, refused = adopted + found["adopted"], known + found["known"], refused | found["refused"]
+    newest = max((token.version for token in tokens.values()), default=None)
+    host.deciders.note(body.decider or grant.name, newest, adopted)
+    return reply({"adopted": adopted, "known": known, "refused": _refusals(body.decisions, refused)})
+
+
+def read_tokens(host: Host, ids: Sequence[str]) -> tuple[dict[str, Token], dict[str, Exception]]:
+    """Return what ids say that are good tokens, and why others are refused; each once."""
+    tokens: dict[str, Token] = {}
+    refused: dict[str, Exception] = {}
+    for number in gently(list(dict.fromkeys(ids)), _READ_TOGETHER):
+        try:
+            tokens[number] = host.tokens.read(number, host.uid)
+        except (LookupError, ValueError) as error:
+            refused[number] = error
+    return tokens, refused
+
+
+def _refusals(ids: Sequence[str], refused: dict[str, Exception]) -> list[dict[str, Any]]:
+    problems = {number: explain(error) for number, error in refused.items()}
+    return [
+        {"at": at, "code": problems[number].code, "message": problems[number].message}
+        for at, number in enumerate(ids)
+        if number in problems
+    ]
 
 
 @router.route_of("get_decision", "unknown_decision", "expired_decision", response_model=schemas.KnownDecision)

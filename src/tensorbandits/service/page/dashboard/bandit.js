@@ -10,6 +10,7 @@ import { Steering } from "./steer.js";
 import { apprentice } from "./view-apprentice.js";
 import { arms } from "./view-arms.js";
 import { control } from "./view-control.js";
+import { deciders } from "./view-deciders.js";
 import { decisions } from "./view-decisions.js";
 import { drift } from "./view-drift.js";
 import { effects } from "./view-effects.js";
@@ -30,6 +31,7 @@ const TABS = {
   effects: ["Effects", effects],
   arms: ["Top arms", arms],
   decisions: ["Open decisions", decisions],
+  deciders: ["Deciders", deciders],
   drift: ["Drift", drift],
   apprentice: ["Apprentice", apprentice],
   control: ["Control", control],

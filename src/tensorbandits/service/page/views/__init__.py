@@ -34,6 +34,7 @@ class ViewSource(NamedTuple):
     oldest : returns the decisions that wait longest, so many: id, cell, time and active.
     health : returns numbers and texts of the process and of this bandit in it, by name.
     now : returns the time in seconds.
+    deciders : returns what is known of snapshots and of those who decide from them.
     """
 
     bandit: Core
@@ -41,6 +42,7 @@ class ViewSource(NamedTuple):
     oldest: Callable[[int], Sequence[Mapping[str, Any]]]
     health: Callable[[], Mapping[str, Any]]
     now: Callable[[], float]
+    deciders: Callable[[], Mapping[str, Any]]
 
 
 def view(source: ViewSource, what: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -107,5 +109,6 @@ VIEWS = {
         lambda source, intervals: kept.apprentice(source.bandit, source.now(), intervals), {"intervals": looks}
     ),
     "events": PageView(_events, {"count": count(_TAIL, _MOST_EVENTS)}),
+    "deciders": PageView(lambda source: kept.deciders(source.bandit, source.deciders())),
     "health": PageView(lambda source: {"numbers": dict(source.health())}),
 }

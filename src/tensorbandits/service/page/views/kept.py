@@ -92,6 +92,15 @@ def decisions(bandit: Core, oldest: Sequence[Mapping[str, Any]], now: float) -> 
     }
 
 
+def deciders(bandit: Core, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the newest snapshot and its age, who decides from snapshots elsewhere, and how fast learning follows.
+
+    ``known`` is what the server knows of that; decisions are counted by where they were made.
+    """
+    adopted = bandit.state.adopted
+    return {**known, "decisions": {"here": bandit.state.decisions - adopted, "elsewhere": adopted}}
+
+
 def apprentice(bandit: Core, now: float, looks: Looks) -> dict[str, Any]:
     """Return what the bandit would have earned, what the caller's rule did, and the difference, with 95 % intervals.
 
