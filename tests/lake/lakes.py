@@ -21,7 +21,7 @@ SHAPE = (2, 3, 2)
 
 
 class History(NamedTuple):
-    """Rows as tuples: decisions (id, microseconds, cell), and rewards (id, microseconds, reward, amend, cell, decided)."""
+    """Rows: decisions (id, microseconds, cell), and rewards (id, microseconds, reward, amend, cell, decided)."""
 
     decisions: list
     rewards: list
@@ -34,7 +34,7 @@ class History(NamedTuple):
 
 
 def history(seed, count=400, *, hours=2, shape=SHAPE, reward=lambda rng: float(rng.random() < 0.3)):
-    """Decisions of some hours, of which some were not logged, or twice; rewards that come late, twice, amended, never."""
+    """Decisions of some hours, some not logged, or twice; rewards that come late, twice, amended, never."""
     rng = np.random.default_rng(seed)
     decisions, rewards = [], []
     for at in range(count):

@@ -37,6 +37,10 @@ def learn(
     draws: Annotated[
         int | None, typer.Option(help="Posterior draws of a snapshot; as many as the bandit's ring.")
     ] = None,
+    foreign: Annotated[
+        bool,
+        typer.Option("--foreign", help="Take files of other writers too, which do not say of which bandit they are."),
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads of the engine; by default one for each core.")] = None,
 ) -> None:
     """Join decisions with their rewards, add them up, learn from the sums, and publish a snapshot.
@@ -62,6 +66,7 @@ def learn(
             engine=engine_of(engine, threads=threads),
             look_back=look_back,
             draws=draws,
+            foreign=foreign,
         )
         try:
             if every is None:

@@ -14,7 +14,7 @@ from tensorbandits.lake.records import Kind, schema
 KINDS: tuple[Kind, Kind] = ("decisions", "rewards")
 
 
-class Engine(Protocol):
+class JoinEngine(Protocol):
     """What runs the join; ``dialect`` is how it says what engines say differently."""
 
     dialect: Dialect
@@ -78,14 +78,14 @@ class DuckEngine:
         self._connection.close()
 
 
-def engine_of(name: str, **options: Any) -> Engine:
+def engine_of(name: str, **options: Any) -> JoinEngine:
     """Return the engine of a name: ``"duckdb"`` or ``"spark"``."""
     if name == "duckdb":
         return DuckEngine(**options)
     if name == "spark":
         from tensorbandits.lake.spark import SparkEngine
 
-        spark: Engine = SparkEngine(**options)
+        spark: JoinEngine = SparkEngine(**options)
         return spark
     raise ValueError(f"engine is {name!r}; give 'duckdb' or 'spark'")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,10 +17,11 @@ _DECIDED = {"decisions": "time", "rewards": "decided"}  # the column that says w
 
 
 class Wanted(NamedTuple):
-    """Of which bandit files have to be; ``uid`` is ``None`` if any bandit of this name will do."""
+    """Of which bandit files have to be; of ``foreign`` ones, which other writers wrote, the folder says it."""
 
     bandit: str
-    uid: str | None
+    uid: str
+    foreign: bool = False
 
 
 def refusal(folder: Folder, name: str, kind: Kind, hour: str, wanted: Wanted) -> str | None:
@@ -55,8 +56,15 @@ def _opened(folder: Folder, name: str, read: Callable[[pq.ParquetFile], str | No
 
 def _refused_schema(schema: Any, kind: Kind, wanted: Wanted) -> str | None:
     origin = Origin.of(schema)
-    if origin is None:
-        return "it does not say of which bandit it is; write it with records.table, as the sinks do"
+    if origin is None and not wanted.foreign:
+        return (
+            "it does not say of which bandit it is; write it with records.table, as the sinks do, or say that files of "
+            "other writers are to be taken: foreign=True"
+        )
+    return (None if origin is None else _refused_origin(origin, kind, wanted)) or _refused_columns(schema, kind, wanted)
+
+
+def _refused_origin(origin: Origin, kind: Kind, wanted: Wanted) -> str | None:
     if origin.version > records.VERSION:
         return (
             f"it has records of version {origin.version}, written by a newer release; this one reads up to "
@@ -66,12 +74,16 @@ def _refused_schema(schema: Any, kind: Kind, wanted: Wanted) -> str | None:
         return f"it holds {origin.kind}, in a folder of {kind}; move it"
     if origin.bandit != wanted.bandit:
         return f"it is of the bandit {origin.bandit!r}, not of {wanted.bandit!r}; move it"
-    if wanted.uid is not None and origin.uid != wanted.uid:
+    if origin.uid != wanted.uid:
         return (
             f"it is of another bandit of the name {origin.bandit!r} (uid {origin.uid}; this one has {wanted.uid}): "
             "remove what that one left, or give the new bandit a name of its own"
         )
-    known = records.schema(kind, origin.bandit, origin.uid)
+    return None
+
+
+def _refused_columns(schema: Any, kind: Kind, wanted: Wanted) -> str | None:
+    known = records.schema(kind, wanted.bandit, wanted.uid)
     for field in known:
         at = schema.get_field_index(field.name)
         if at < 0:
@@ -82,7 +94,9 @@ def _refused_schema(schema: Any, kind: Kind, wanted: Wanted) -> str | None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two types are lists of the same, whatever their entries are called."""
+    """Whether two types are lists of the same, whatever their entries are called, or times of any precision."""
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return one.tz in (None, "UTC")  # what other writers do not say is UTC in Parquet
     lists = pa.types.is_list(one) and pa.types.is_list(other)
     return bool(lists and one.value_type == other.value_type)
 
@@ -93,6 +107,7 @@ def _misplaced(file: pq.ParquetFile, kind: Kind, hour: str) -> str | None:
     if first is None or last is None:
         return None
     start = records.hour_start(hour)
+    first, last = (one if one.tzinfo else one.replace(tzinfo=UTC) for one in (first, last))
     if start <= first.timestamp() and last.timestamp() < start + records.HOUR:
         return None
     return (

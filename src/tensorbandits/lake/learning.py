@@ -15,9 +15,10 @@ from typing import Any
 
 from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.bandit.spans import Span
+from tensorbandits.base.checks import check_flag
 from tensorbandits.base.folders import Folder
 from tensorbandits.lake import footers, records
-from tensorbandits.lake.engines import Engine, engine_of
+from tensorbandits.lake.engines import JoinEngine, engine_of
 from tensorbandits.lake.files import hours_of
 from tensorbandits.lake.footers import Wanted
 from tensorbandits.lake.hours import HourSums, digest_of, due_by, hours_of_rows, micros, settings_of
@@ -85,6 +86,8 @@ class LakeLearner:
     engine : ``"duckdb"``, ``"spark"``, or an engine that was made already.
     look_back : how long ago hours may have begun for new files of them to be looked for; all, in the first round.
     draws : how many posterior draws a snapshot has; the ``ring`` of the bandit if not given.
+    foreign : whether files of other writers are taken, such as Spark's, which do not say of which bandit they are; that
+        of their folder is believed then.
     """
 
     def __init__(
@@ -96,9 +99,10 @@ class LakeLearner:
         rewards: str | PathLike[str],
         publish: str | PathLike[str] | None = None,
         kept: str | PathLike[str] | None = None,
-        engine: str | Engine = "duckdb",
+        engine: str | JoinEngine = "duckdb",
         look_back: Any = None,
         draws: int | None = None,
+        foreign: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path, self.name = Path(path), records.check_bandit_name(name)
@@ -107,6 +111,7 @@ class LakeLearner:
         for kind, folder in self.folders.items():
             _check_folder(folder, kind)
         self.kept = Folder(f"{self.path}.learned" if kept is None else kept)
+        self.foreign = check_flag(foreign, "foreign")
         self.look_back = Span.of(look_back, "look_back")
         if self.look_back is not None and self.look_back.rounds:
             raise ValueError(f"look_back is {look_back!r}; give a duration, such as '2 days'")
@@ -245,7 +250,7 @@ class LakeLearner:
         kind, _, name = path.partition("/")
         key = (kind, name, mark)
         if key not in self._verdicts:
-            wanted = Wanted(self.name, self.bandit.uid)
+            wanted = Wanted(self.name, self.bandit.uid, self.foreign)
             checked = records.check_kind(kind)
             self._verdicts[key] = footers.refusal(self.folders[checked], name, checked, hour, wanted)
         return self._verdicts[key]
