@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import tensorbandits as tb
-from tensorbandits.bandit import book
+from tensorbandits.bandit import book, published
 from tensorbandits.client import errors as client_errors
+from tensorbandits.decider import decider, following, sending, tokens
 from tensorbandits.store import errors as store_errors
 
 BUILTIN = (ValueError, LookupError, RuntimeError, ConnectionError)
@@ -27,7 +28,7 @@ def test_every_error_class_has_the_base_class_and_a_builtin():
     }
     for name, bases in found.items():
         assert name == "TensorbanditsError" or bases[0] == "TensorbanditsError" or bases[0] in found, name
-    for module in (book, client_errors, store_errors):
+    for module in (book, published, client_errors, store_errors, decider, following, sending, tokens):
         ours = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
         errors = [one for one in ours if issubclass(one, Exception)]
         assert errors

@@ -25,6 +25,7 @@ MEDIUM = (
     "tests/client/test_page.py",
     "tests/client/test_service.py",
     "tests/data/test_open_data.py",
+    "tests/decider",
     "tests/evaluate",
     "tests/lake",
     "tests/model/test_joint.py",

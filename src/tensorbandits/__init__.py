@@ -7,6 +7,7 @@
 """
 
 import logging
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tensorbandits.amounts import RevenueLedger, SignedRevenueLedger
 from tensorbandits.bandit.bandit import Bandit
 from tensorbandits.bandit.decision import Decision
 from tensorbandits.base.errors import TensorbanditsError
+from tensorbandits.decider.decider import Decider
 from tensorbandits.evaluate import Evaluation, evaluate
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies import (
@@ -51,6 +53,7 @@ from tensorbandits.tensor import Allowed, Tucker, complete
 
 if TYPE_CHECKING:
     from tensorbandits.client import AsyncClient, Client
+    from tensorbandits.lake.sinks import FunctionSink, HttpSink, ParquetSink, RedisSink
 
 __version__ = version("tensorbandits")
 
@@ -65,14 +68,19 @@ __all__ = [
     "Choice",
     "Client",
     "Comparison",
+    "Decider",
     "Decision",
     "Evaluation",
+    "FunctionSink",
+    "HttpSink",
     "Ledger",
     "MatricizedESTR",
     "PaperWorld",
+    "ParquetSink",
     "Policy",
     "PolicyRecipe",
     "Query",
+    "RedisSink",
     "RevenueLedger",
     "SignedRevenueLedger",
     "Space",
@@ -101,10 +109,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the client when it is first used, as most who use the library do without it."""
-    if name in ("AsyncClient", "Client"):
-        from tensorbandits import client
+_LATER = dict.fromkeys(("AsyncClient", "Client"), "client")
+_LATER |= dict.fromkeys(("FunctionSink", "HttpSink", "ParquetSink", "RedisSink"), "lake.sinks")
 
-        return getattr(client, name)
+
+def __getattr__(name: str) -> Any:
+    """Import the client and the sinks when they are first used, as most who use the library do without them."""
+    if name in _LATER:
+        return getattr(import_module(f"tensorbandits.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

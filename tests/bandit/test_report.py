@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
+from tensorbandits.bandit.reporting.since import shown
 
 LEVELS = {"segment": ["new", "old"], "offer": ["a", "b", "<b>&|*"], "channel": ["mail", "sms"]}
 WEEK = 7 * 86_400.0
@@ -58,6 +59,15 @@ def test_a_report_says_what_was_earned_learned_and_moved_and_what_to_do(fallen, 
     assert "`bandit.change(half_life=" in text
     assert fallen.diagnose().matters.words in text  # the same as everywhere else
     assert "leading, not sure" in text or "leads" in text
+
+
+def test_the_chart_ends_when_the_last_decision_was_made_and_not_when_somebody_looks(tmp_path):
+    bandit = played(300, weeks=0.5)
+    begun = bandit._clock.now - 0.5 * WEEK
+    last = shown(bandit._clock.now)
+    bandit._clock.now += 2 * 86_400.0
+    chart = bandit.report(tmp_path / "week.html").read_text().split("<svg", 2)[1].split("</svg>")[0]
+    assert re.findall(r">(\d+ \w+ 20\d\d, [\d:]+)<", chart) == [shown(begun + 0.5 * WEEK / 300), last]
 
 
 def test_changes_of_the_period_are_listed_the_newest_first(tmp_path):

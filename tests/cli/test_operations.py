@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import sqlite3
 
 import pyarrow.parquet as pq
@@ -172,3 +173,38 @@ def test_old_events_of_all_bandits_go_after_a_dry_run(full, tmp_path):
     assert pq.read_table(file).num_rows == 51
     assert ledger(tmp_path / "own.db") == before
     assert run("retain", "--older-than", "0.01 s", "--export", tmp_path / "old", *place)[1].startswith("0 events")
+
+
+@pytest.fixture
+def hurt(full, tmp_path):
+    """A copy of the store, with a second bandit in front of which one stands whose log cannot be read."""
+    path = tmp_path / "hurt.db"
+    assert run("backup", path, "--store", full)[0] == 0
+    with Service(path) as service:
+        for name in ("hurt", "sound"):
+            bandit = service.create(name, reward="bernoulli")
+            for at in range(4):
+                bandit.tell(bandit.ask(subject="ann", id=f"{name}-{at}")["id"], 1)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM snapshots WHERE bandit = (SELECT id FROM bandits WHERE name = 'hurt')")
+        file.execute("DELETE FROM events WHERE seq = 3 AND bandit = (SELECT id FROM bandits WHERE name = 'hurt')")
+    return path
+
+
+def test_a_log_that_cannot_be_read_stops_no_work_on_the_others_and_is_said(hurt, tmp_path):
+    place = ["--store", hurt]
+    code, words = run("backup", tmp_path / "copy.db", "--verify", *place)
+    assert code == 2
+    assert "of 3 bandits 1 cannot be restored" in words
+    assert "at event 3, it is missing" in words
+    for more in (["--dry-run"], ["--why", "as asked"]):
+        code, words = run("forget", "--subject", "ann", *more, *place)
+        assert code == 1
+        assert "hurt: nothing was looked for, as bandit 'hurt' is not served" in words
+        assert "sound: 4 decisions" in words
+    for more in (["--dry-run"], ["--export", tmp_path / "old"]):
+        code, words = run("retain", "--older-than", "0.001 s", *more, *place)
+        assert code == 1
+        assert "hurt: left as it is" in words
+        assert re.search(r"^sound: [\d]+ events", words, flags=re.MULTILINE)
+    assert sorted(file.name.split("-")[0] for file in (tmp_path / "old").iterdir()) == ["offers", "sound"]

@@ -46,12 +46,14 @@ def test_rows_are_drawn_as_the_plain_ones():
     model, layout, tau = chain.model, chain.model.layout, 0.7
     Y = ledger.totals - UNITS.centre * ledger.counts
     for mode in (2, 3):
-        noise = rng.standard_normal((SHAPE[mode], 1 + layout.columns[mode]))
+        size = SHAPE[mode], 1 + layout.columns[mode]
+        noise, precision = rng.standard_normal(size), np.array([chain.scales[mode] ** -2.0, *(1.0,) * (size[1] - 1)])
         args = mode, chain.scales[mode], ledger.cells, ledger.counts, Y, tau, UNITS.centre, noise
         expected = plain.draw_rows(model, *args)
         kernels.redraw_rows(
             *(mode, ledger.cells, ledger.counts, Y, tau, layout.plan, layout.slots, layout.pair, model.effects),
-            *(model.codes, model.cores, model.offset - UNITS.centre, chain.scales[mode] ** -2.0, noise),
+            *(model.codes, model.cores, model.offset - UNITS.centre, precision, np.zeros(size), noise),
+            *(np.zeros((*size, size[1])), np.zeros(size)),
         )
         np.testing.assert_allclose(model.effects_of(mode), expected[:, 0], atol=1e-8)
         np.testing.assert_allclose(model.rows(mode), expected[:, 1:], atol=1e-8)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorbandits as tb
-from tensorbandits.policies.explanation import explain
+from tensorbandits.policies.explanation import acting_together, explain
 from tensorbandits.tensor.tucker import Tucker
 
 ROWS, COLUMNS = np.array([-1.0, -1.0, 0.0, 2.0]), np.array([0.5, 0.0, -0.5])
@@ -95,3 +95,12 @@ def test_bounds_that_so_few_draws_cannot_have_are_refused_as_those_of_intervals_
     enough = tb.TensorThompsonSampling((3, 3), 2, draws=19, seed=0)
     enough.tell((0, 0), 1.0)
     assert enough.interval([(0, 0)], 0.9).shape == (1, 2)
+
+
+def test_a_share_lies_within_its_bounds_also_if_few_draws_are_far_from_the_others():
+    alone = Tucker(np.ones((1, 1)), (np.array([[0.0], [1.0]]), np.ones((2, 1))))
+    together = Tucker(np.ones((1, 1)), (np.array([[-1.0], [1.0]]), np.array([[-1.0], [1.0]])))
+    found = explain([alone] * 99 + [together], 0.9, lambda values: values)
+    for middle, low, high in (*found.shares.values(), acting_together([alone] * 99 + [together], 0.9)):
+        assert low <= middle <= high
+    assert found.shares[0, 1][0] == pytest.approx(0.01)

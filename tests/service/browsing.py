@@ -16,6 +16,7 @@ _ARGUMENTS = [
     "--disable-sync",
 ]
 SCREENS = {"desktop light": (1280, 900, "light"), "phone dark": (360, 740, "dark")}
+ALL_SCREENS = SCREENS | {"desktop dark": (1280, 900, "dark"), "phone light": (390, 844, "light")}
 
 
 def refuse(words):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service.browsing import SCREENS, Page, driver, launched
+from tests.service.browsing import ALL_SCREENS, Page, driver, launched
 from tests.service.served import Service
 
 
@@ -33,7 +33,7 @@ def visit(browser):
     contexts = []
 
     def visit(url, screen="desktop light", **options):
-        width, height, scheme = SCREENS[screen]
+        width, height, scheme = ALL_SCREENS[screen]
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
         context.set_default_timeout(60_000)
         contexts.append(context)

@@ -67,8 +67,8 @@ def expressions():
 
 
 def test_there_is_a_file_for_each_way_to_run_it():
-    wanted = "Dockerfile Dockerfile.dockerignore alerts.yaml compose.yaml grafana.json nginx.conf tensorbandits.service"
-    assert [path.name for path in FILES] == wanted.split()
+    wanted = "Dockerfile Dockerfile.dockerignore alerts.yaml compose.yaml grafana.json kubernetes.yaml nginx.conf"
+    assert [path.name for path in FILES] == [*wanted.split(), "tensorbandits.service"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -124,13 +124,12 @@ def instructions():
 
 
 def test_the_dockerfile_is_of_known_instructions_in_two_stages():
-    known = re.findall(r"\w+", "FROM WORKDIR COPY RUN ENV USER VOLUME EXPOSE STOPSIGNAL HEALTHCHECK ENTRYPOINT CMD")
+    known = re.findall(r"\w+", "ARG FROM WORKDIR COPY RUN ENV USER VOLUME EXPOSE STOPSIGNAL HEALTHCHECK ENTRYPOINT CMD")
     found = instructions()
     assert {word for word, _ in found} <= set(known)
     stages = [rest for word, rest in found if word == "FROM"]
-    assert len(stages) == 2
-    assert stages[0].endswith(" AS build")
-    assert all("-slim" in stage for stage in stages)
+    assert stages == ["${PYTHON} AS build", "${PYTHON}"], "both are the image that may be given with its digest"
+    assert re.fullmatch(r"PYTHON=python:\d\.\d+-slim", dict(found)["ARG"])
     for word, rest in found:
         if word in ("ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
@@ -174,6 +173,48 @@ def test_the_compose_file_keeps_the_database_and_shows_no_password():
     assert len(passwords) == 2
     assert all(re.fullmatch(r"\$\{POSTGRES_PASSWORD:\?.+\}", value) for value in passwords)
     assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+
+
+def manifests():
+    return {found["kind"]: found for found in yaml.safe_load_all(read("kubernetes.yaml"))}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.32", "1.35"])
+def test_kubernetes_manifests_fit_their_schema(version):
+    checker = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate, which has the schemas, is missing"
+    )
+    for found in manifests().values():
+        checker.validate(found, version, strict=True)
+    wrong = manifests()["Deployment"]
+    wrong["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]["pat"] = "/readyz"
+    with pytest.raises(checker.ValidationError, match="pat"):
+        checker.validate(wrong, version, strict=True)
+
+
+def test_kubernetes_asks_routes_that_exist_and_waits_for_the_end():
+    found = manifests()
+    labels = {"app.kubernetes.io/name": "tensorbandits"}
+    deployment, pod = found["Deployment"]["spec"], found["Deployment"]["spec"]["template"]["spec"]
+    assert deployment["template"]["metadata"]["labels"] == deployment["selector"]["matchLabels"] == labels
+    assert found["Service"]["spec"]["selector"] == found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]
+    assert found["Service"]["spec"]["selector"] == labels
+    (service,), (kernels,) = pod["containers"], pod["initContainers"]
+    probes = {name: service[f"{name}Probe"] for name in ("startup", "readiness", "liveness")}
+    paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
+    assert paths == {"startup": "/readyz", "readiness": "/readyz", "liveness": "/healthz"}
+    assert set(paths.values()) <= {access.path for access in ACCESS.values()}
+    given = {one["name"]: one.get("value") for one in service["env"]}
+    drain, noticed = float(given["TENSORBANDITS_DRAIN_SECONDS"]), probes["readiness"]
+    assert noticed["periodSeconds"] * noticed["failureThreshold"] < drain
+    assert drain + 30 <= pod["terminationGracePeriodSeconds"]
+    assert probes["startup"]["periodSeconds"] * probes["startup"]["failureThreshold"] >= 120
+    assert {"TENSORBANDITS_STORE", "PGPASSWORD"} <= {one["name"] for one in service["env"] if "valueFrom" in one}
+    mounts = {mount["mountPath"] for mount in service["volumeMounts"]}
+    assert {given["NUMBA_CACHE_DIR"], given["TMPDIR"]} <= mounts, "what is written to is no part of the image"
+    folder = dict(re.findall(r"(NUMBA_CACHE_DIR)=(\S+)", read("Dockerfile")))["NUMBA_CACHE_DIR"]
+    assert kernels["command"] == ["cp", "-R", f"{folder}/.", given["NUMBA_CACHE_DIR"]]
+    assert str(pod["securityContext"]["runAsUser"]) == dict(instructions())["USER"]
 
 
 def test_systemd_understands_the_unit(tmp_path):

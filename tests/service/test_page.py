@@ -65,7 +65,7 @@ def test_views_say_what_they_show(served, visit):
         "traffic": ["Traffic by offer", "share of decisions"],
         "heat": ["Estimated mean reward", " with ", "intervals are"],
         "effects": ["hat matters", "Main effects", "segment (given)"],
-        "arms": ["Best arms for segment = new", "Best now"],
+        "arms": ["Best choices for segment = new", "Best now"],
         "decisions": ["How long rewards take", "10 decisions wait", "wait longest"],
         "drift": ["Too few to tell whether anything has moved", "How modes act"],
         "apprentice": ["The bandit decides", "curl -X PATCH"],
@@ -193,6 +193,10 @@ def test_trouble_is_said_and_goes_away(served, visit):
     page.tab.wait_for_selector("#trouble:has-text('cannot be reached')")
     page.tab.unroute("**/view/**")
     page.tab.wait_for_selector("#trouble", state="hidden")
+    page.tab.route("**/view/reward*", lambda route: route.abort())
+    page.tab.wait_for_selector("#trouble:has-text('cannot be reached')")
+    page.open("campaign/traffic")  # with which nothing is wrong
+    page.tab.wait_for_selector("#trouble", state="hidden", timeout=5_000)
     page.open("nothing")
     page.tab.wait_for_selector("h1:has-text('No such bandit')")  # which is no trouble, but a page of its own
 
@@ -209,9 +213,12 @@ def test_the_history_says_who_changed_what_and_what_became_of_a_decision(served,
     page.tab.locator("#panel select").first.select_option("Changed,Created")
     changes = page.tab.locator("#panel section").first
     until(lambda: changes.locator("td", has_text="offer: summer").count() == 0)
-    row = changes.locator("tr", has_text="0.25")
-    assert row.locator("td").all_inner_texts()[1:] == ["everybody", "settings changed", "holdout", "0.1", "0.25"]
-    page.tab.get_by_label("decision id").fill("order-1")
+    row = [
+        words.replace("\u202f", " ")
+        for words in changes.locator("tr", has_text="Held out").locator("td").all_inner_texts()
+    ]
+    assert row[1:] == ["everybody", "settings changed", "Held out for the baseline", "10 %", "25 %"]
+    page.tab.get_by_label("Decision id").fill("order-1")
     page.tab.get_by_role("button", name="Look it up").click()
     page.says("now rewarded, reward 1.")
     with page.tab.expect_download() as saved:
@@ -329,7 +336,7 @@ def test_the_key_is_needed_where_there_are_keys(tmp_path, visit):
         page.tab.reload()
         page.drawn()
         page.open("campaign/apprentice")
-        page.tab.get_by_text("By hand").first.click()
+        page.tab.get_by_text("As a command").first.click()
         page.tab.wait_for_selector("text=Bearer $KEY")
         service.http.delete(f"/v1/keys/{read.split('_')[1]}", headers=bearer(admin)).raise_for_status()
         page.tab.wait_for_selector("text=was revoked")  # while it is looked at
@@ -415,6 +422,60 @@ def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
         cards["hurt"].get_by_text("quarantined", exact=True).wait_for()
         assert "event 9" in cards["hurt"].inner_text()
         assert "quarantined" not in cards["sound"].inner_text()
+        cards["hurt"].locator("a").click()
+        page.tab.wait_for_selector("h1:has-text('hurt is quarantined')")
+        assert "event 9" in page.text()
+        assert "tensorbandits repair hurt" in page.text()
+        assert page.tab.locator("#trouble").is_hidden()
+
+
+def test_a_bandit_whose_first_decision_waits_has_nothing_to_draw_and_says_why(served, visit):
+    bandit = served.create("young", reward="bernoulli", window="1 d", default=0, holdout=0.3)
+    bandit.ask()
+    feed(bandit, 40, 40)
+    page = visit(served.url)
+    page.open("young/reward")
+    page.says("their mean is known when the first windows have ended")
+    assert page.tab.locator("#trouble").is_hidden()
+    assert page.wrong == []
+
+
+def answered(page, what, change):
+    """Let a view of the page be answered otherwise."""
+
+    def answer(route):
+        found = route.fetch().json()
+        change(found)
+        route.fulfill(json=found)
+
+    page.tab.route(f"**/view/{what}*", answer)
+
+
+def test_the_best_is_sure_only_if_no_other_interval_reaches_it(served, visit):
+    page = visit(served.url)
+    wide = 0.5
+
+    def arms(found):
+        bounds = [(0.7, 0.66, 0.74), (0.5, 0.46, 0.54), (0.4, 0.1, 0.5 + wide / 2)]
+        for arm, numbers in zip(found["arms"], bounds):
+            arm |= dict(zip(("estimate", "low", "high"), numbers))
+        del found["arms"][3:]
+
+    def heat(found):
+        rows, columns = len(found["rows"]), len(found["columns"])
+        found["estimate"] = [[0.3] * columns for _ in range(rows)]
+        found["width"] = [[0.04] * columns for _ in range(rows)]
+        found["estimate"][0][0], found["width"][1][1] = 0.5, wide
+
+    answered(page, "arms", arms)
+    answered(page, "heat", heat)
+    for place, words in (("arms", "others may be as good"), ("heat", "Leading, not sure")):
+        page.open(f"campaign/{place}")
+        page.says(words)
+    wide = 0.1
+    for place, words in (("arms", "clearly ahead"), ("heat", "Highest (★)")):
+        page.open(f"campaign/{place}")
+        page.says(words)
 
 
 def test_the_page_of_the_api_is_read_searched_and_tried(service, browser):

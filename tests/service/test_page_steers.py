@@ -11,6 +11,7 @@ RULE = {"forbid": {"offer": "c", "channel": "sms"}}
 @pytest.fixture(scope="module")
 def served(service):
     feed(service.create("campaign", reward="bernoulli", holdout=0.3, rules=[RULE]), 60, 50)
+    service.create("resting", reward="bernoulli").patch(paused=True)
     return service
 
 
@@ -103,6 +104,8 @@ def test_a_gradual_start_goes_up_and_back(served, person):
     one.confirms("Set 5 %", "drawn at random", "Share of visitors", "95")
     one.tab.wait_for_selector(".title .badge:has-text('gradual start: 5')")
     assert bandit.detail()["rollout"] == 0.05
+    buttons = one.tab.get_by_role("group", name="Share of visitors").get_by_role("button").all()
+    assert len({round(button.bounding_box()["y"]) for button in buttons}) == 1, "they stand in one line"
     one.press("0 %: only watch")
     one.confirms("Only watch", "What was learned stays")
     until(lambda: bandit.detail()["rollout"] == 0)
@@ -159,7 +162,10 @@ def test_a_rule_says_which_share_it_forbids(served, person):
     assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [True, False, False]
 
 
-PLACES = ["", "-/new", "-/keys", "nobody", "campaign/control", "campaign/levels", "campaign/events", "campaign/reward"]
+PLACES = [
+    *("", "-/new", "-/keys", "nobody", "resting/control"),
+    *("campaign/control", "campaign/levels", "campaign/events", "campaign/reward"),
+]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -228,7 +234,7 @@ def test_modes_come_from_a_csv_file_and_what_is_wrong_is_said(served, person, tm
     one.tab.locator("input[type=file]").set_input_files(file)
     one.page.says("2 columns were read", "#toast")
     one.tab.get_by_label("labels are numbers").last.check()
-    one.press("Look at it first")
+    one.press("Preview")
     one.page.says("4: 2 shop × 2 size, cm", ".preview")
     one.press("Make it …")
     one.confirms("Make it")
@@ -304,6 +310,7 @@ def test_a_list_of_many_is_searched_sorted_and_asked_for_at_once(service, served
     until(lambda: one.tab.wait_for_timeout(50) or any("/v1/overviews" in url for url in one.page.asked))
     assert not any("/view/" in url for url in one.page.asked)
     assert one.tab.locator(".card.bandit").count() <= 60  # the others are drawn as one scrolls
+    one.tab.get_by_label("Search bandits").fill("many-")
     one.tab.get_by_label("State").select_option("paused")
     one.tab.wait_for_function("() => document.querySelectorAll('.card.bandit').length === 1")
     assert "many-7" in one.page.text(".cards")

@@ -108,8 +108,8 @@ def test_a_wider_tensor_has_the_same_values_and_new_levels_are_as_the_others_on_
 def test_a_saved_tensor_comes_back_and_a_damaged_one_is_refused():
     tensor = random_tensor((4, 2, 7), (3, 1, 2), np.random.default_rng(5))
     state = tensor.state()
-    np.testing.assert_array_equal(Pairs.from_state(state, (4, 2, 7), (3, 1, 2)).line(), tensor.line())
+    np.testing.assert_array_equal(Pairs.from_state(state, PairsLayout((4, 2, 7), (3, 1, 2))).line(), tensor.line())
     with pytest.raises(ValueError, match="damaged"):
-        Pairs.from_state({**state, "codes": np.zeros_like(state["codes"])}, (4, 2, 7), (3, 1, 2))
+        Pairs.from_state({**state, "codes": np.zeros_like(state["codes"])}, PairsLayout((4, 2, 7), (3, 1, 2)))
     with pytest.raises(ValueError, match="shape"):
-        Pairs.from_state(state, (4, 2, 7), (3, 1, 3))
+        Pairs.from_state(state, PairsLayout((4, 2, 7), (3, 1, 3)))

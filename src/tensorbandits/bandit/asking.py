@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit.book import check_id
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.decision import Advice, Decision, DecisionList, number_of
 from tensorbandits.bandit.events import Decided
-from tensorbandits.bandit.rows import label_rows, one_each, refusal
+from tensorbandits.bandit.rows import each_row, label_rows, one_each
 from tensorbandits.bandit.running import Running
 from tensorbandits.bandit.snapshot import refuse_propensity
 from tensorbandits.base.checks import Cell, check_flag
 from tensorbandits.space.labels import Label
-
-Found = TypeVar("Found")
 
 
 class Asking(Running):
@@ -94,7 +92,7 @@ class Asking(Running):
         numbers = one_each("ids", ids, len(rows))
         arms = one_each("played", None if played is None else label_rows(played, decided, "played"), len(rows))
         shares = one_each("propensities", propensities, len(rows))
-        asks = _each(
+        asks = each_row(
             lambda row, arm, share: self._request(self.space.given(row), chosen, arm, share), rows, arms, shares
         )
         now = self._begin()
@@ -137,7 +135,7 @@ class Asking(Running):
                 snapshot.refuse(ask)
                 fine.add(ask)
 
-        _each(could, asks)
+        each_row(could, asks)
 
     def _refuse_ids(self, ids: Sequence[str | None]) -> None:
         """Refuse ids that decisions have already, or of which one is given twice."""
@@ -148,7 +146,7 @@ class Asking(Running):
                 raise ValueError(f"the id {number!r} is given twice; give each decision its own, or none")
             taken.add(str(number))
 
-        _each(free, ids)
+        each_row(free, ids)
 
     def _answer(self, ask: Ask, id: str | None, shown: bool, now: float, *, learned: bool = False) -> Decided:
         """Draw a decision for a request and enter it, from new draws unless they were made for it already."""
@@ -196,17 +194,3 @@ class Asking(Running):
     def cancel(self, decision: str | Decision) -> None:
         """Say that a decision was not carried out: it takes no reward, and none is told of it."""
         self._do(commands.Cancel(number_of(decision)))
-
-
-def _each(work: Callable[..., Found], *columns: Sequence[Any]) -> list[Found]:
-    """Return what becomes of each row; refuse all rows where some cannot be."""
-    found: list[Found] = []
-    why: dict[int, Exception] = {}
-    for at, row in enumerate(zip(*columns, strict=True)):
-        try:
-            found.append(work(*row))
-        except (LookupError, TypeError, ValueError) as error:
-            why[at] = error
-    if why:
-        raise refusal(why, "nothing was decided")
-    return found

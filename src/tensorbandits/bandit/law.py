@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,9 @@ class Group:
 
     def __init__(self, query: Query, levels: list[Any]) -> None:
         self.query, self._levels = query, levels  # the levels of each mode: an int, or an array of those allowed
+        self._listed: list[Cell] | None = None  # of combined ones, when it is first needed
         self.count = math.prod(1 if isinstance(one, int) else len(one) for one in levels)
-        if self._combined:
+        if self.combined:
             if self.count > _COUNTED:
                 raise ValueError(
                     f"a share of decisions is spread over {self.count:.3g} arms, some of which rules forbid by "
@@ -68,7 +69,8 @@ class Group:
         return group if group.count else None
 
     @property
-    def _combined(self) -> bool:
+    def combined(self) -> bool:
+        """Whether rules forbid some of the arms by combination, so that they have to be listed to be numbered."""
         return self.query.allowed is not None and self.query.allowed.combined
 
     def _arms(self) -> list[Cell]:
@@ -81,14 +83,29 @@ class Group:
         """Say whether an allowed arm is one of the group."""
         pairs = zip(self._levels, cell, strict=True)
         return all(one == level if isinstance(one, int) else level in one for one, level in pairs) and (
-            not self._combined or self.query.allowed is None or self.query.allowed.permits(cell)
+            not self.combined or self.query.allowed is None or self.query.allowed.permits(cell)
         )
+
+    def arm(self, number: int) -> Cell:
+        """Return one of the arms by its number, from 0 to below ``count``."""
+        if self.combined:
+            if self._listed is None:
+                self._listed = self._arms()
+            return self._listed[number]
+        cell = []
+        for one in reversed(self._levels):
+            if isinstance(one, int):
+                cell.append(one)
+            else:
+                number, at = divmod(number, len(one))
+                cell.append(int(one[at]))
+        return tuple(reversed(cell))
 
     def draw(self, rng: np.random.Generator) -> Cell:
         """Return one of the arms, each with the same probability."""
-        for _ in range(_TRIES if self._combined else 1):
+        for _ in range(_TRIES if self.combined else 1):
             cell = tuple(one if isinstance(one, int) else int(one[rng.integers(len(one))]) for one in self._levels)
-            if not self._combined or (self.query.allowed is not None and self.query.allowed.permits(cell)):
+            if not self.combined or (self.query.allowed is not None and self.query.allowed.permits(cell)):
                 return cell
         arms = self._arms()
         return arms[int(rng.integers(len(arms)))]
@@ -128,6 +145,18 @@ class Spread:
         return self.parts[-1][1].draw(rng)
 
 
+class OtherPart(NamedTuple):
+    """A share of the decisions of one request that floors or holdout make, spread evenly over a group of arms.
+
+    ``each`` is what floors and holdout give to each arm of the group, ``None`` if that is not the same for all.
+    """
+
+    share: float
+    by: str
+    group: Group
+    each: float | None
+
+
 class RequestLaw:
     """The law of one request, which may come again: what can be kept of it between decisions.
 
@@ -158,6 +187,40 @@ class RequestLaw:
             return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
         cell = self._pick(law, rng)
         return Drawn(cell, self._mixed(cell, law[cell]), by, draw=self._oldest(cell), chances=self.chances)
+
+    def outcomes(self, draws: Draws) -> list[tuple[float, Drawn]]:
+        """Return what the policy may draw, each with the probability that it does.
+
+        These and :meth:`others` are together what :meth:`draw` draws from.
+        """
+        if self.paused:
+            return []
+        own = (1.0 - self.holdout) * (1.0 - self.floors.total)
+        return [
+            (own * w, Drawn(cell, self._mixed(cell, w), "policy", draw=self._oldest(cell), chances=self.chances))
+            for cell, w in self.law(draws).items()
+        ]
+
+    def others(self) -> list[OtherPart]:
+        """Return what floors and holdout draw."""
+        held = [(self.holdout * share, "holdout", group, levels) for share, group, levels in self.baseline.parts]
+        rest = 1.0 - self.holdout
+        least = [(rest * share, "floor", group, levels) for share, group, levels in self.floors.parts]
+        parts = [part for part in [*held, *least] if part[0] > 0.0]
+        found = []
+        for share, by, group, levels in parts:
+            inside = [(other / theirs.count, _covers(wanted, levels)) for other, _, theirs, wanted in parts]
+            known = all(covers is not None for _, covers in inside)
+            each = math.fsum(chance for chance, covers in inside if covers) if known else None
+            found.append(OtherPart(share, by, group, each))
+        return found
+
+    def other(self, part: OtherPart, cell: Cell, draws: Draws) -> Drawn:
+        """Return what it is for floors or holdout to have drawn an arm of a part."""
+        w = 0.0 if self.paused else self.law(draws).get(cell, 0.0)
+        own = (1.0 - self.holdout) * (1.0 - self.floors.total) * w
+        p = self._mixed(cell, w) if part.each is None else own + part.each
+        return Drawn(cell, p, part.by, chances=self.chances)
 
     def rest(self, rng: np.random.Generator) -> Drawn:
         """Draw from the baseline alone, for which nothing need have been learned."""
@@ -291,3 +354,10 @@ class RequestLaw:
             if at < 0.0:
                 return cell
         return next(reversed(law))
+
+
+def _covers(wanted: Partial, levels: Partial) -> bool | None:
+    """Say whether all arms with some ``levels`` have the ``wanted`` ones too, or none; ``None`` if only some have."""
+    if any(levels.get(mode, level) != level for mode, level in wanted.items()):
+        return False
+    return True if wanted.keys() <= levels.keys() else None

@@ -184,13 +184,13 @@ def redis_of(address: str, option: str, usual: str) -> tuple[Any, str]:
 
     parts = urlsplit(address)
     options = parse_qs(parts.query, keep_blank_values=True)
-    given = options.pop(option, [usual])
-    if len(given) > 1 or not given[0]:
+    given = options.pop(option, None)
+    if given is not None and (len(given) > 1 or not given[0]):
         raise ValueError(f"{without_password(address)!r} gives {option}={given}; give one, as ?{option}=offers")
     rest = "&".join(f"{name}={value}" for name, values in options.items() for value in values)
     plain = urlunsplit(parts._replace(query=rest))
     times = {"socket_timeout": 10.0, "socket_connect_timeout": 5.0, "health_check_interval": 30}
-    return redis.Redis.from_url(plain, **times), given[0]
+    return redis.Redis.from_url(plain, **times), usual if given is None else given[0]
 
 
 def without_password(address: str) -> str:

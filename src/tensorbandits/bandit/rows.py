@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from tensorbandits.base.checks import check_count, check_installed
 
 _COUNTED = "(counted from 0)"
 _LISTED = 6  # rows that an error lists
+
+Found = TypeVar("Found")
 
 
 def label_rows(rows: Any, modes: Sequence[str] | None, name: str) -> list[Mapping[str, Any]]:
@@ -125,3 +127,17 @@ def _columns(frame: Any, names: Sequence[str] | None, what: str) -> dict[str, li
             f"{what} has no column {lacking[0]!r}; it has {', '.join(map(repr, opened.columns)) or 'none'}: rename one"
         )
     return {name: opened[name].to_list() for name in (opened.columns if names is None else names)}
+
+
+def each_row(work: Callable[..., Found], *columns: Sequence[Any]) -> list[Found]:
+    """Return what becomes of each row; refuse all rows where some cannot be."""
+    found: list[Found] = []
+    why: dict[int, Exception] = {}
+    for at, row in enumerate(zip(*columns, strict=True)):
+        try:
+            found.append(work(*row))
+        except (LookupError, TypeError, ValueError) as error:
+            why[at] = error
+    if why:
+        raise refusal(why, "nothing was decided")
+    return found

@@ -86,7 +86,7 @@ class Snapshot:
 
     def decide(self, ask: Ask, rng: np.random.Generator) -> Drawn:
         """Draw a decision for a request, and say with what probability."""
-        self._refuse_played(ask)
+        self.refuse_played(ask.played is not None)
         rollout = self.shares.rollout
         try:
             law = self.law(ask)
@@ -111,13 +111,14 @@ class Snapshot:
         own = 1.0 if self.shares.rollout is None else sum(law.chances)
         return [own * law.probability(self.draws, cell) + (1.0 - own) * (cell == ask.played) for cell in cells]
 
-    def _refuse_played(self, ask: Ask) -> None:
-        if (self.shares.rollout is not None) != (ask.played is not None):
-            raise ValueError(_NO_RULE if ask.played is None else _NO_APPRENTICE)
+    def refuse_played(self, given: bool) -> None:
+        """Refuse a request that says, or does not say, what the caller's own rule plays, where that is not asked."""
+        if (self.shares.rollout is not None) != given:
+            raise ValueError(_NO_APPRENTICE if given else _NO_RULE)
 
     def refuse(self, ask: Ask) -> None:
         """Refuse a request that could not be decided, without deciding it."""
-        self._refuse_played(ask)
+        self.refuse_played(ask.played is not None)
         try:
             query = self.law(ask).query
             if query.allowed is not None and self.samples:

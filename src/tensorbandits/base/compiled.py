@@ -23,13 +23,14 @@ from numba import types
 from numba.core import caching, event, serialize
 from numba.extending import register_jitable
 
-__all__ = ["BOOLS", "F1", "F2", "FLOAT", "I1", "I2", "INT", "entry", "fields", "kernel", "part", "type_of"]
+__all__ = ["BOOLS", "F1", "F2", "F3", "FLOAT", "I1", "I2", "INT", "entry", "fields", "kernel", "part", "type_of"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Types = tuple[Any, ...]  # of the arguments of a kernel
 
 # The types that kernels are called with: contiguous arrays of one and two dimensions, and numbers.
 F1, F2, I1, I2 = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.int64[:, ::1]
+F3 = types.float64[:, :, ::1]
 BOOLS, FLOAT, INT = types.boolean[::1], types.float64, types.int64
 
 # A product and a sum may be rounded once instead of twice. Sums keep their order: letting the compiler change it gains

@@ -17,6 +17,7 @@ from tensorbandits.cli.serve import NEEDS
 
 if TYPE_CHECKING:
     from tensorbandits.service.engine.engine import Engine
+    from tensorbandits.service.engine.host import Host
     from tensorbandits.store import BanditRow, Store
 
 
@@ -39,7 +40,7 @@ def backup(
 def _verified(file: Path, source: Store, before: Mapping[int, int]) -> str:
     """Restore a copy into a scratch store and fold it there; return what was found, or raise for what is wrong."""
     from tensorbandits.service.engine import loading
-    from tensorbandits.store import Store
+    from tensorbandits.store import Store, StoreError
 
     with (
         TemporaryDirectory(prefix="tensorbandits-verify-") as folder,
@@ -53,12 +54,18 @@ def _verified(file: Path, source: Store, before: Mapping[int, int]) -> str:
         for bandit, seq in before.items():
             if bandit in now and not seq <= heads.get(bandit, -1) <= now[bandit]:
                 raise ValueError(f"{file} has {heads.get(bandit, 0)} events of bandit {bandit}, but there were {seq}")
-        rows, events, rewards = restored.bandits(), 0, 0.0
+        rows, events, rewards, wrong = restored.bandits(), 0, 0.0, []
         for row in rows:
-            core = loading.rebuild(restored, row, caches=False)
+            try:
+                core = loading.rebuild(restored, row, caches=False)
+            except StoreError as error:
+                wrong.append(str(error))
+                continue
             if core.state.seq != heads[row.id] or not loading.agrees(restored, row, core):
-                raise ValueError(f"{file}: the events of {row.name!r} do not add up to what its snapshot says")
+                wrong.append(f"the events of {row.name!r} do not add up to what its snapshot says")
             events, rewards = events + core.state.seq, rewards + core.state.rewards
+        if wrong:
+            raise ValueError(f"{file}: of {len(rows):,} bandits {len(wrong):,} cannot be restored: {'; '.join(wrong)}")
     return (
         f"verified: restored, and {events:,} events of {len(rows):,} bandits, {rewards:,.15g} rewards, added up again"
     )
@@ -116,7 +123,7 @@ def fold(
     """Write old events to a file, and let the store keep only what they add up to; the service may run."""
     with one_line_errors(), open_store(store) as opened:
         engine, row = _engine(opened), find_bandit(opened, bandit)
-        count, base = _fold(engine, row, before, export)
+        count, base = _fold(engine, read_bandit(opened, row), before, export)
         typer.echo(f"{row.name}: {count:,} events up to {base:,} are in {export}, and added up in the store")
 
 
@@ -130,18 +137,15 @@ def _engine(store: Store) -> Engine:
     return Engine(store, Metrics(), token_age=Settings.read().token_days * DAY)
 
 
-def _fold(engine: Engine, row: BanditRow, before: int | None, place: Path) -> tuple[int, int]:
+def _fold(engine: Engine, host: Host, before: int | None, place: Path) -> tuple[int, int]:
     """Write events to a new file, then let them go; return how many, and up to which."""
-    from tensorbandits.service.engine import loading
-    from tensorbandits.service.engine.host import Host
     from tensorbandits.service.http import export as exporting
 
     if place.exists():
         raise ValueError(f"{place} exists; give the name of a new file, so that no events are lost")
-    host = Host(row, loading.rebuild(engine.store, row))
     last = host.seq if before is None else before
     with open(place, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # its owner's only
-        for piece in exporting.events(engine.store, host, engine.store.base(row.id), until=last):
+        for piece in exporting.events(engine.store, host, engine.store.base(host.id), until=last):
             file.write(piece)
         file.flush()
         os.fsync(file.fileno())  # before the store forgets them
@@ -158,10 +162,13 @@ def retain(
 ) -> None:
     """Let the old events of all bandits go: write them to files, and keep what they add up to; the service may run.
 
-    What was learned, and decisions that wait for their reward, stay. See `fold` for one bandit.
+    What was learned, and decisions that wait for their reward, stay. A bandit whose log cannot be read stays as it is,
+    and the exit code is 1. See `fold` for one bandit.
     """
+    unread = 0
     with one_line_errors(), open_store(store) as opened:
         from tensorbandits.bandit.spans import Span
+        from tensorbandits.store import StoreError
 
         with naming_options("older_than"):
             age = Span.of(older_than, "older_than")
@@ -173,6 +180,12 @@ def retain(
             last, base = opened.last_before(row.id, before), opened.base(row.id)
             if last <= base:
                 continue
+            try:
+                host = read_bandit(opened, row)
+            except StoreError as error:
+                typer.echo(f"{row.name}: left as it is, as {error}")
+                unread += 1
+                continue
             total += last - base
             words = f"{row.name}: {last - base:,} events, up to {last:,}"
             if dry_run or export is None:
@@ -180,9 +193,11 @@ def retain(
                 continue
             export.mkdir(parents=True, exist_ok=True)
             place = export / f"{row.name}-{row.id}-{base + 1}-{last}.parquet"
-            _fold(engine, row, last, place)
+            _fold(engine, host, last, place)
             typer.echo(f"{words}, are in {place}")
         typer.echo(f"{total:,} events {'would go' if dry_run else 'went'}; what they add up to stays")
+    if unread:
+        raise typer.Exit(1)
 
 
 def open_store(url: str | None, *, new: bool = False) -> Store:
@@ -207,6 +222,14 @@ def find_bandit(store: Store, name: str) -> BanditRow:
         hint: Any = nearest(name, known) or "give one of them"
         raise ValueError(f"there is no bandit {name!r} in {store.url}, but {known}: {hint}")
     return row
+
+
+def read_bandit(store: Store, row: BanditRow) -> Host:
+    """Return a bandit as its log says it is, or raise why the log cannot be read."""
+    from tensorbandits.service.engine import loading
+    from tensorbandits.service.engine.host import Host
+
+    return Host(row, loading.rebuild(store, row))
 
 
 def _say(store: Store, words: str) -> None:

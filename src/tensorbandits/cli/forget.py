@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tensorbandits.cli.backup import find_bandit, open_store
+from tensorbandits.cli.backup import find_bandit, open_store, read_bandit
 from tensorbandits.cli.common import one_line_errors
 from tensorbandits.cli.options import Url
 
@@ -24,11 +24,13 @@ def forget(
     """Remove a person's data: ids, subject and idempotency keys of their decisions. Counts and rewards stay.
 
     That it was done, by whom and why, is an event of the log. Backups of before and exported files are out of reach.
+    A bandit whose log cannot be read is left as it is, which is said, and the exit code is 1.
     """
+    unread = 0
     with one_line_errors(), open_store(store) as opened:
         from tensorbandits.bandit.actors import check_actor
         from tensorbandits.service.engine import forgetting, loading
-        from tensorbandits.service.engine.host import Host
+        from tensorbandits.store import StoreError
 
         if why is None and not dry_run:
             raise ValueError("that data are removed is written down with the reason: say --why")
@@ -37,7 +39,12 @@ def forget(
         rows = opened.bandits() if bandit is None else [find_bandit(opened, bandit)]
         total = 0
         for row in rows:
-            host = Host(row, loading.rebuild(opened, row))
+            try:
+                host = read_bandit(opened, row)
+            except StoreError as error:
+                typer.echo(f"{row.name}: nothing was looked for, as {error}")
+                unread += 1
+                continue
             found = forgetting.forget(opened, host, clock.now, actor=actor, why=reason, **given)  # type: ignore[arg-type]
             total += found.decisions
             if found.decisions:
@@ -47,7 +54,10 @@ def forget(
                     f"{f', {found.cancelled:,} of which waited for a reward' if found.cancelled else ''}"
                 )
         if not total:
-            typer.echo(f"nothing is known of {decision or subject!r} in {opened.url}")
+            elsewhere = " in what could be read" if unread else ""
+            typer.echo(f"nothing is known of {decision or subject!r} in {opened.url}{elsewhere}")
+    if unread:
+        raise typer.Exit(1)
 
 
 def _account() -> str:

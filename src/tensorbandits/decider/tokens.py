@@ -35,6 +35,8 @@ _SIGNATURE, _RANDOM, _TIME, _KEY = 16, 8, 6, 4
 _TAIL = _TIME + _RANDOM + _SIGNATURE
 _DRAW, _PROPENSITY, _CHANCES = 8, 16, 32  # flags, above the three bits of who decided
 _LONGEST = 200  # characters
+_BY = {by: at for at, by in enumerate(BY)}
+_DOUBLE, _DOUBLES = struct.Struct(">d"), struct.Struct(">dd")
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 _SECRET = "for example python -c 'import secrets; print(secrets.token_hex(32))'"
 
@@ -141,8 +143,8 @@ class Token(NamedTuple):
         ``uid`` is that of the bandit, ``None`` for any. Tokens of before ``now`` less the ``oldest`` age are refused.
 
         >>> keys = TokenKeys({"a": bytes(16)})
-        >>> head = token_head(keys, "00" * 8, 7, Drawn((1, 200), 0.25, "policy", draw=3))
-        >>> text = head.token(1_700_000_000.5)
+        >>> drawn = Drawn((1, 200), 0.25, "policy", draw=3)
+        >>> text = token_head(keys, "00" * 8, 7, drawn).token(1_700_000_000.5)
         >>> Token.read(text, keys, "00" * 8)[:7]
         ('0000000000000000', 1700000000.5, 7, 3, 'policy', (1, 200), 0.25)
         >>> Token.read(text[:-1] + ("A" if text[-1] != "A" else "B"), keys)
@@ -187,10 +189,10 @@ class Token(NamedTuple):
             level, at = _number(content, at)
             cell.append(level)
         if flags & _PROPENSITY:
-            (propensity,) = struct.unpack_from(">d", content, at)
+            (propensity,) = _DOUBLE.unpack_from(content, at)
             at += 8
         if flags & _CHANCES:
-            chances = struct.unpack_from(">dd", content, at)
+            chances = _DOUBLES.unpack_from(content, at)
             at += 16
         if at != len(content) - _TAIL:
             raise TokenRefusedError("the token is signed, but of a form that this release does not know; upgrade it")
@@ -198,8 +200,40 @@ class Token(NamedTuple):
         return cls(uid, time, version, draw, BY[flags & 7], tuple(cell), propensity, chances, random)
 
 
+class TokenHeads:
+    """Makes the bytes that all tokens of one arm begin with, for one snapshot of a bandit."""
+
+    def __init__(self, keys: TokenKeys, uid: str, version: int) -> None:
+        self.keys = keys
+        self._start = bytes((_FORMAT,)) + keys.number + bytes.fromhex(check_uid(uid))
+        self._version = _varint(version)
+
+    def head(self, drawn: Drawn) -> bytes:
+        """Return what tokens of an arm that was drawn in one way begin with."""
+        cell, draw, chances, flags = drawn.cell, b"", b"", _BY[drawn.by]
+        propensity = b""
+        if drawn.draw is not None:
+            flags |= _DRAW
+            draw = _varint(drawn.draw << 1 if drawn.draw >= 0 else (-drawn.draw - 1) << 1 | 1)
+        if drawn.propensity is not None:
+            flags |= _PROPENSITY
+            propensity = _DOUBLE.pack(drawn.propensity)
+        if drawn.chances != (1.0, 0.0):
+            flags |= _CHANCES
+            chances = _DOUBLES.pack(*drawn.chances)
+        short = len(cell) < 128 and max(cell) < 128
+        levels = bytes((len(cell), *cell)) if short else _varint(len(cell)) + b"".join(map(_varint, cell))
+        head = b"".join((self._start, bytes((flags,)), self._version, draw, levels, propensity, chances))
+        if len(head) + _TAIL > _LONGEST * 3 // 4:
+            raise ValueError(
+                f"a token of {len(cell)} modes would be longer than {_LONGEST} characters; decide for spaces with so "
+                "many modes through the service, whose ids are short"
+            )
+        return head
+
+
 class TokenHead(NamedTuple):
-    """The bytes that all tokens of one arm begin with, and the keys that sign them."""
+    """What the tokens of one arm begin with, and the keys that sign them."""
 
     content: bytes
     keys: TokenKeys
@@ -211,26 +245,7 @@ class TokenHead(NamedTuple):
 
 def token_head(keys: TokenKeys, uid: str, version: int, drawn: Drawn) -> TokenHead:
     """Return what tokens of an arm that was drawn in one way begin with."""
-    flags = BY.index(drawn.by)
-    parts = [bytes((_FORMAT,)), keys.number, bytes.fromhex(check_uid(uid)), b"", _varint(version)]
-    if drawn.draw is not None:
-        flags |= _DRAW
-        parts.append(_varint(drawn.draw << 1 if drawn.draw >= 0 else (-drawn.draw - 1) << 1 | 1))
-    parts += [_varint(len(drawn.cell)), *map(_varint, drawn.cell)]
-    if drawn.propensity is not None:
-        flags |= _PROPENSITY
-        parts.append(struct.pack(">d", drawn.propensity))
-    if drawn.chances != (1.0, 0.0):
-        flags |= _CHANCES
-        parts.append(struct.pack(">dd", *drawn.chances))
-    parts[3] = bytes((flags,))
-    content = b"".join(parts)
-    if len(content) + _TAIL > _LONGEST * 3 // 4:
-        raise ValueError(
-            f"a token of {len(drawn.cell)} modes would be longer than {_LONGEST} characters; decide for spaces with so "
-            "many modes through the service, whose ids are short"
-        )
-    return TokenHead(content, keys)
+    return TokenHead(TokenHeads(keys, uid, version).head(drawn), keys)
 
 
 def make_token(head: bytes, keys: TokenKeys, milliseconds: int, random: bytes) -> str:

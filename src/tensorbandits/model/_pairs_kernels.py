@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from tensorbandits.base.compiled import F1, F2, FLOAT, I1, I2, INT, entry, part
+from tensorbandits.base.compiled import F1, F2, F3, FLOAT, I1, I2, INT, entry, part
 from tensorbandits.model._solve_kernels import draw
 from tensorbandits.tensor._pairs_kernels import CODE, COLUMNS, HEAD, WIDTH, pair_value
 from tensorbandits.tensor.packed import Floats, Ints
@@ -90,7 +90,7 @@ def add_targets(
             b[at[i]] += Y[c] * x[i]
 
 
-@entry((INT, I2, F1, F1, FLOAT, I2, I1, I2, F1, F1, F1, FLOAT, FLOAT, F2))
+@entry((INT, I2, F1, F1, FLOAT, I2, I1, I2, F1, F1, F1, FLOAT, F1, F2, F2, F3, F2))
 def redraw_rows(
     mode: int,
     cells: Ints,
@@ -104,17 +104,21 @@ def redraw_rows(
     codes: Floats,
     cores: Floats,
     offset: float,
-    precision: float,
+    precision: Floats,
+    mean: Floats,
     noise: Floats,
+    A: Floats,
+    b: Floats,
 ) -> None:
     """Redraw the main effects and the rows of a mode that is not complete, each level given all others.
 
-    ``Y`` and ``offset`` count from the centre. ``precision`` is the prior's of a main effect; that of a row's entries
-    is 1. ``noise`` (p, 1 + q) is standard normal.
+    ``Y`` and ``offset`` count from the centre. ``precision`` (1 + q) is the prior's of a main effect and of a row's
+    entries, ``mean`` (p, 1 + q) what they are about. ``noise`` (p, 1 + q) is standard normal. ``A`` (p, 1 + q, 1 + q)
+    and ``b``, which come with zeros, take the normal equations: what the observations say.
     """
     p, q, d = len(noise), plan[COLUMNS, mode], cells.shape[1]
     head, code = plan[HEAD, mode], plan[CODE, mode]
-    A, b, z = np.zeros((p, 1 + q, 1 + q)), np.zeros((p, 1 + q)), np.empty(1 + q)
+    z = np.empty(1 + q)
     z[0] = 1.0
     for c in range(len(cells)):
         rest = offset
@@ -142,17 +146,20 @@ def redraw_rows(
             b[i, s] += y * z[s]
             for t in range(s + 1):
                 A[i, s, t] += N[c] * z[s] * z[t]
-    spare = np.empty((q + 5, 1 + q))
+    L, x, spare = np.empty((1 + q, 1 + q)), np.empty(1 + q), np.empty((q + 5, 1 + q))
     for i in range(p):
         for s in range(1 + q):
             b[i, s] *= tau
+            x[s] = b[i, s] + precision[s] * mean[i, s]
             for t in range(s + 1):
                 A[i, s, t] *= tau
-            A[i, s, s] += precision if s == 0 else 1.0
-        draw(A[i], b[i], noise[i], spare)
-        effects[head + i] = b[i, 0]
+                A[i, t, s] = A[i, s, t]
+                L[s, t] = A[i, s, t]
+            L[s, s] += precision[s]
+        draw(L, x, noise[i], spare)
+        effects[head + i] = x[0]
         for s in range(q):
-            codes[code + i * q + s] = b[i, 1 + s]
+            codes[code + i * q + s] = x[1 + s]
 
 
 @entry((F2, F1, FLOAT, F1, I2, F1, F1, F1))

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tensorbandits.base.checks import Cell
+from tensorbandits.model.features import NO_FEATURES, Features
 from tensorbandits.model.gibbs import Chain, Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.pairs import PairsChain
@@ -41,18 +42,22 @@ def chain_from_prior(
     likelihood: Likelihood,
     decay: float = 1.0,
     residual: bool = False,
+    features: Features = NO_FEATURES,
 ) -> AnyChain:
     """Return the sampler of a structure, with everything drawn from the prior; the rank counts free columns."""
+    more: dict[str, Any] = {"likelihood": likelihood, "residual": residual, "features": features}
     if draws_together(structure, len(shape)):
-        columns = columns_of(structure, rank)
-        return PairsChain.from_prior(shape, columns, units, rng, likelihood=likelihood, residual=residual)
-    return Chain.from_prior(
-        *(shape, rank, units, rng), structure=structure, likelihood=likelihood, decay=decay, residual=residual
-    )
+        return PairsChain.from_prior(shape, columns_of(structure, rank), units, rng, **more)
+    return Chain.from_prior(shape, rank, units, rng, structure=structure, decay=decay, **more)
 
 
 def chain_from_state(
-    state: Mapping[str, Any], structure: Structure, shape: Cell, rank: Cell, likelihood: Likelihood
+    state: Mapping[str, Any],
+    structure: Structure,
+    shape: Cell,
+    rank: Cell,
+    likelihood: Likelihood,
+    features: Features = NO_FEATURES,
 ) -> AnyChain:
     """Return the sampler that its ``state()`` described, which must be of this structure, shape and rank."""
     found = state["structure"]
@@ -61,5 +66,5 @@ def chain_from_state(
     if found != structure:
         raise ValueError(f"the chain is {found}; the policy's structure is {structure}")
     if draws_together(structure, len(shape)) and "gammas" not in state:  # main effects had a core of 2^d entries once
-        return PairsChain.from_state(state, shape, columns_of(structure, rank), likelihood)
-    return Chain.from_state(state, shape, rank, likelihood)
+        return PairsChain.from_state(state, shape, columns_of(structure, rank), likelihood, features)
+    return Chain.from_state(state, shape, rank, likelihood, features)

@@ -7,6 +7,8 @@ The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
     offset            ~ N(m, OFFSET_VARIANCE s^2)
     noise variance    known, or ~ InverseGamma(NOISE_SHAPE, NOISE_RATE s^2)
 
+The rows of a mode whose levels have features are about what these say (``model/features.py``).
+
 With ``decay = 1`` all columns are alike. Below 1, later columns are smaller a priori, so that a rank that is set
 too high costs little and a needed column is still learned.
 
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,8 +30,10 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.borrowing import own_shares
+from tensorbandits.model.features import MOVING, NO_FEATURES, FeaturePrior, Features, check_modes
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
+from tensorbandits.model.solve import row_equations
 from tensorbandits.model.sweep import Learn, Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -59,7 +63,8 @@ def core_kinds(rank: Cell, structure: Structure) -> Ints:
 class Chain:
     """The state of the sampler: one draw of the tensor, of the prior's variances, and of the likelihood's parameters.
 
-    With a ``residual`` every observed cell may deviate from the tensor, by as much as the rewards say.
+    With a ``residual`` every observed cell may deviate from the tensor, by as much as the rewards say. ``features`` are
+    the priors of the modes whose levels have some.
     """
 
     model: Model
@@ -68,11 +73,13 @@ class Chain:
     decay: float = 1.0
     structure: Structure = "tucker"
     residual: Residual | None = None
+    features: dict[int, FeaturePrior] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model = self.model
         columns = np.concatenate([np.arange(r) - int(model.affine) for r in model.rank])
-        precision = self.decay ** (-2.0 * np.maximum(columns, 0))
+        self._sizes = self.decay ** np.maximum(columns, 0)  # of each column, mode after mode
+        precision = self._sizes**-2.0
         kind = core_kinds(model.rank, self.structure)
         self._kinds = [int((kind == k).sum()) for k in range(len(self.gammas))]
         zeros = np.zeros_like(model.rows), np.zeros_like(model.core)
@@ -110,13 +117,16 @@ class Chain:
         likelihood: Likelihood | None = None,
         decay: float = 1.0,
         residual: bool = False,
+        features: Features = NO_FEATURES,
     ) -> Self:
         """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian.
 
-        The rank counts free columns.
+        The rank counts free columns. ``features`` are those of the levels, (p_j, m_j), by position of the mode.
         """
         affine = structure != "tucker"
-        factors = [_prior_rows(p, r, decay, rng, affine=affine) for p, r in zip(shape, rank, strict=True)]
+        priors = {j: FeaturePrior.drawn(one, rank[j], rng) for j, one in features.items() if rank[j]}
+        sizes = enumerate(zip(shape, rank, strict=True))
+        factors = [_prior_rows(p, r, decay, rng, priors.get(j), affine=affine) for j, (p, r) in sizes]
         ranks = tuple(r + affine for r in rank)
         kind = core_kinds(ranks, structure)
         gammas = np.array([rng.gamma(0.5) / (units.scale**2 / 2) for _ in range(int(kind.max(initial=-1)) + 1)])
@@ -129,7 +139,7 @@ class Chain:
         likelihood.grow(shape, rng)
         rows = np.concatenate([U.ravel() for U in factors])
         model = Model(shape, ranks, rows, core, float(offset), affine=affine)
-        return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None)
+        return cls(model, gammas, likelihood, decay, structure, Residual.start(units) if residual else None, priors)
 
     @property
     def finite(self) -> bool:
@@ -199,6 +209,8 @@ class Chain:
         if model.affine:  # its offset is an entry of the core, about the centre
             model.core[0] += model.offset - units.centre
             model.offset = units.centre
+        if self.features:
+            self._follow_features()
         likelihood.variance, kept = sweep(
             *(model, self._prior, fitted_to, noise),
             variance=likelihood.variance,
@@ -207,10 +219,50 @@ class Chain:
             gammas=gammas,
             keep=keep,
         )
+        if self.features:
+            self._redraw_features(fitted_to, rng)
         if residual is not None:
             fitted = model.at(ledger.cells, ledger.order)
             likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
+
+    def _columns(self, mode: int) -> tuple[slice, Floats, Floats]:
+        """Return where the columns of a mode are among all, the sizes of the free ones, and its free rows, a view."""
+        model, free = self.model, int(self.model.affine)
+        start, r = sum(model.rank[:mode]), model.rank[mode]
+        first = int((model.dims[0, :mode] * model.dims[1, :mode]).sum())
+        rows = model.rows[first : first + model.shape[mode] * r].reshape(-1, r)
+        return slice(start + free, start + r), self._sizes[start + free : start + r], rows[:, free:]
+
+    def _follow_features(self) -> None:
+        """Let the prior of the rows be what their features say."""
+        model, ends = self.model, np.cumsum(self.model.dims[0] * self.model.dims[1])
+        for mode, one in self.features.items():
+            columns, sizes, _ = self._columns(mode)
+            self._prior.precision[columns] = one.precision / sizes**2
+            own = self._prior.rows[ends[mode] - model.shape[mode] * model.rank[mode] : ends[mode]]
+            own.reshape(-1, model.rank[mode])[:, int(model.affine) :] = one.mean * sizes
+
+    def _redraw_features(self, seen: Observations, rng: np.random.Generator) -> None:
+        """Redraw what features say of rows: given these, and now and then, of one mode, together with them."""
+        for mode, one in self.features.items():
+            _, sizes, rows = self._columns(mode)
+            one.redraw(rows / sizes, rng)
+        if rng.random() < MOVING:
+            mode = list(self.features)[int(rng.integers(len(self.features)))]
+            _, sizes, rows = self._columns(mode)
+            A, b = self._equations(mode, seen)
+            rows[:] = sizes * self.features[mode].redraw_with_rows(
+                rows / sizes, A * np.multiply.outer(sizes, sizes), b * sizes, rng
+            )
+
+    def _equations(self, mode: int, seen: Observations) -> tuple[Floats, Floats]:
+        """Return the normal equations of the free rows of a mode: what observations say of them, given all else."""
+        model, free = self.model, int(self.model.affine)
+        tensor, tau = model.tensor(), 1.0 / self.likelihood.variance
+        target = tau * (seen.target - model.offset * seen.precision)
+        A, b = row_equations(tensor.core, tensor.factors, mode, seen.cells, tau * seen.precision, target)
+        return (A[:, 1:, 1:], b[:, 1:] - A[:, 1:, 0]) if free else (A, b)
 
     def values(self, ledger: Ledger) -> Floats:
         """Return the draw's values at the ledger's cells, shape (n,)."""
@@ -225,16 +277,24 @@ class Chain:
         """Return for each mode how much the levels' own rewards decide of their rows, (p_j,)."""
         return own_shares(self.model, seen, self.noise_variance, self.precision)
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
-        """Give the modes more levels, with rows drawn from the prior; the rank stays."""
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES) -> None:
+        """Give the modes more levels, with rows drawn from the prior given their ``features``; the rank stays."""
         model = self.model
-        sizes = zip(shape, model.shape, model.rank, strict=True)
-        affine = model.affine
+        self.describe(features)
+        sizes = enumerate(zip(shape, model.shape, model.rank, strict=True))
+        affine, priors = model.affine, self.features
         self.likelihood.grow(shape, rng)
         self.model = model.grown(
-            [_prior_rows(p - before, r - affine, self.decay, rng, affine=affine) for p, before, r in sizes]
+            [
+                _prior_rows(p - before, r - affine, self.decay, rng, priors.get(j), affine=affine)
+                for j, (p, before, r) in sizes
+            ]
         )
         self.__post_init__()
+
+    def describe(self, features: Features) -> None:
+        """Go on with other features of the levels, in as many columns; what was learned of the columns stays."""
+        self.features = {mode: one.grown(features.get(mode, one.features)) for mode, one in self.features.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
@@ -244,10 +304,18 @@ class Chain:
             "structure": self.structure,
             "likelihood": self.likelihood.state(),
             "residual": self.residual.state() if self.residual else {},
+            **({"features": {str(j): one.state() for j, one in self.features.items()}} if self.features else {}),
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        shape: Cell,
+        rank: Cell,
+        likelihood: Likelihood,
+        features: Features = NO_FEATURES,
+    ) -> Self:
         """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
         structure = state["structure"]
         affine = structure != "tucker"
@@ -259,10 +327,25 @@ class Chain:
         decay = check_positive(check_array(state["decay"], "decay", ()).item(), "the chain's decay")
         model = Model.from_state(state, shape, ranks, affine=affine)
         residual = Residual.from_state(state["residual"]) if state["residual"] else None
-        return cls(model, gammas, likelihood.restored(state["likelihood"]), decay, structure, residual)
+        wanted = {j: one for j, one in features.items() if rank[j]}
+        found = check_modes(state, wanted)
+        priors = {j: FeaturePrior.from_state(found[str(j)], one, rank[j]) for j, one in wanted.items()}
+        return cls(model, gammas, likelihood.restored(state["likelihood"]), decay, structure, residual, priors)
 
 
-def _prior_rows(count: int, rank: int, decay: float, rng: np.random.Generator, *, affine: bool = False) -> Floats:
-    """Return rows of a factor (count, rank) drawn from the prior, after a column of ones if it is affine."""
-    rows = np.asarray(decay ** np.arange(rank) * rng.standard_normal((count, rank)))
+def _prior_rows(
+    count: int,
+    rank: int,
+    decay: float,
+    rng: np.random.Generator,
+    features: FeaturePrior | None = None,
+    *,
+    affine: bool = False,
+) -> Floats:
+    """Return rows of a factor (count, rank) drawn from the prior, after a column of ones if it is affine.
+
+    They are those of the last levels that ``features`` knows, if these are given.
+    """
+    noise = rng.standard_normal((count, rank))
+    rows = np.asarray(decay ** np.arange(rank) * (noise if features is None else features.rows(noise)))
     return np.hstack([np.ones((count, 1)), rows]) if affine else rows

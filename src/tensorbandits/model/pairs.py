@@ -7,22 +7,25 @@ The prior, with ``m`` and ``s`` the centre and scale of the tensor's values::
     C_jk entries    ~ N(0, scale_jk^2),      scale_jk ~ |N(0, G^2)|,   G ~ |N(0, (PAIRS s)^2 / (d - 1))|
     u_j[i]          ~ N(0, I)                for a mode that is not complete
 
-so that the modes and pairs that do nothing vanish, and how many do something is learned. Given the rows and the scales,
-all other numbers are normal: offset, main effects of complete modes and all cores are drawn *together*, from normal
-equations that are kept from sweep to sweep and changed only where a cell's precision did. So the sampler does not
-crawl along what play leaves undecided: which of offset, effects and interactions a much-played cell owes its value to.
+so that the modes and pairs that do nothing vanish, and how many do something is learned. Where levels have features,
+main effects, rows and cores of complete modes are about what these say (``model/features.py``). Given the rows and the
+scales, all other numbers are normal: offset, main effects of complete modes and all cores are drawn *together*, from
+normal equations that are kept from sweep to sweep and changed only where a cell's precision did. So the sampler does
+not crawl along what play leaves undecided: which of offset, effects and interactions a much-played cell owes its value
+to.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.features import MOVING, NO_FEATURES, FeatureCovariance, FeaturePrior, Features, check_modes
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.tensor.pairs import Pairs, PairsLayout
@@ -72,16 +75,25 @@ class PairsChain:
     """
 
     def __init__(
-        self, model: Pairs, scales: Floats, hypers: Floats, likelihood: Likelihood, residual: Residual | None = None
+        self,
+        model: Pairs,
+        scales: Floats,
+        hypers: Floats,
+        likelihood: Likelihood,
+        residual: Residual | None = None,
+        features: Mapping[int, FeaturePrior | FeatureCovariance] | None = None,
     ) -> None:
         self.model, self.scales, self.hypers = model, scales, hypers
         self.likelihood, self.residual = likelihood, residual
+        self.features = dict(features or {})  # the priors of the modes whose levels have some
         self._lay_out()
 
     def _lay_out(self) -> None:
         layout = self.model.layout
         self._blocks = Blocks(layout)
         self._open = [j for j, whole in enumerate(layout.complete) if not whole]
+        self._rowwise = {j: one for j, one in self.features.items() if isinstance(one, FeaturePrior)}
+        self._shared = {j: one for j, one in self.features.items() if isinstance(one, FeatureCovariance)}
         self._A = np.zeros((self._blocks.size, self._blocks.size))
         self._counted: Floats = np.zeros(0)  # the precisions that A knows of
 
@@ -95,9 +107,13 @@ class PairsChain:
         *,
         likelihood: Likelihood | None = None,
         residual: bool = False,
+        features: Features = NO_FEATURES,
     ) -> Self:
-        """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian."""
-        layout = PairsLayout(shape, rank)
+        """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian.
+
+        ``features`` are those of the levels, (p_j, m_j), by position of the mode.
+        """
+        layout = layout_of(shape, rank, features)
         hypers = _limits(units, len(shape))[1:] * np.abs(rng.standard_normal(2))
         groups = Blocks(layout).groups
         scales = np.maximum(hypers[groups] * np.abs(rng.standard_normal(len(groups))), _LEAST * units.scale)
@@ -105,7 +121,13 @@ class PairsChain:
         likelihood = (likelihood or Gaussian(1.0, learned=True)).drawn(units, rng)
         likelihood.grow(shape, rng)
         tensor = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), float(offset))
-        chain = cls(tensor, scales, hypers, likelihood, Residual.start(units) if residual else None)
+        priors: dict[int, FeaturePrior | FeatureCovariance] = {
+            j: FeatureCovariance.drawn(one, rng)
+            if layout.complete[j]
+            else FeaturePrior.drawn(one, 1 + layout.columns[j], rng)
+            for j, one in features.items()
+        }
+        chain = cls(tensor, scales, hypers, likelihood, Residual.start(units) if residual else None, priors)
         chain._fill(rng.standard_normal(layout.size))
         return chain
 
@@ -114,15 +136,57 @@ class PairsChain:
         layout, blocks = self.model.layout, self._blocks
         beta = np.zeros(blocks.size)
         for start, end, which in blocks.blocks.tolist():
-            beta[start:end] = self.scales[which] * noise[start:end]
+            beta[start:end] = self.scales[which] * self._each_side(which, noise[start:end], FeatureCovariance.coloured)
         self._put(beta, keep_offset=True)
         used = blocks.size
         for j in self._open:
             p, q = layout.shape[j], layout.columns[j]
             own = noise[used : used + p * (1 + q)].reshape(p, 1 + q)
             used += p * (1 + q)
-            self.model.effects_of(j)[:] = self.scales[j] * own[:, 0]
-            self.model.codes[layout.codes[j] : layout.codes[j + 1]] = own[:, 1:].ravel()
+            self._put_rows(j, self._rowwise[j].rows(own) if j in self._rowwise else own)
+
+    def _sides(self, which: int) -> list[int]:
+        """Return the modes of a block: one of main effects, two of a core."""
+        d = len(self.model.shape)
+        return [which] if which < d else list(self.model.layout.pairs[which - d])
+
+    def _each_side(self, which: int, block: Floats, change: Callable[[FeatureCovariance, Floats], Floats]) -> Floats:
+        """Return a block changed along each of its modes that has a covariance of levels, (m,)."""
+        if not self._shared:
+            return block
+        for j in self._sides(which):
+            if (one := self._shared.get(j)) is not None:
+                block = self._along(which, j, change(one, self._along(which, j, block)), back=True)
+        return block
+
+    def _along(self, which: int, mode: int, block: Floats, *, back: bool = False) -> Floats:
+        """Return a block (m,) as a table (p, m / p) with a line for each level of a mode, or turn that back."""
+        sides = self._sides(which)
+        size, axis = [self.model.layout.columns[j] for j in sides], sides.index(mode)
+        if back:
+            turned = [size[axis], *(n for k, n in enumerate(size) if k != axis)]
+            return np.moveaxis(block.reshape(turned), 0, axis).ravel()
+        return np.moveaxis(block.reshape(size), axis, 0).reshape(size[axis], -1)
+
+    def _add_covariances(self, A: Floats, prior: Floats) -> None:
+        """Move the prior precision of blocks whose levels have a covariance from the diagonal into ``A``."""
+        columns = self.model.layout.columns
+        for start, end, which in self._blocks.blocks.tolist():
+            sides = self._sides(which)
+            if any(j in self._shared for j in sides):
+                each = [self._shared[j].inverse() if j in self._shared else np.eye(columns[j]) for j in sides]
+                A[start:end, start:end] += self.scales[which] ** -2.0 * (each[0] if len(each) == 1 else np.kron(*each))
+                prior[start:end] = 0.0
+
+    def _rows(self, mode: int) -> Floats:
+        """Return the main effects, in units of their scale, and the rows of a mode that is not complete, (p, 1 + q)."""
+        return np.column_stack([self.model.effects_of(mode) / self.scales[mode], self.model.rows(mode)])
+
+    def _put_rows(self, mode: int, rows: Floats) -> None:
+        """Take over main effects, in units of their scale, and rows of a mode that is not complete."""
+        layout = self.model.layout
+        self.model.effects_of(mode)[:] = self.scales[mode] * rows[:, 0]
+        self.model.codes[layout.codes[mode] : layout.codes[mode + 1]] = rows[:, 1:].ravel()
 
     @property
     def structure(self) -> str:
@@ -157,6 +221,8 @@ class PairsChain:
         self.model.offset = units.centre
         self.hypers[:] = 0.5 * _limits(units, len(self.model.shape))[1:]
         self.scales[:] = self.hypers[self._blocks.groups]
+        for one in self._rowwise.values():
+            one.B[:, 0] = 0.0
         return self
 
     def sweep(
@@ -211,10 +277,21 @@ class PairsChain:
         cells, N = seen.cells, np.round(seen.precision / _GRAIN) * _GRAIN
         Y = _centred(seen, N)
         for j in self._open:
+            p, q = layout.shape[j], 1 + layout.columns[j]
+            sizes = np.array([self.scales[j], *(1.0,) * (q - 1)])
+            precision, mean = sizes**-2.0, np.zeros((p, q))
+            if (one := self._rowwise.get(j)) is not None:
+                precision, mean = one.precision * precision, one.mean * sizes
+            equations, says = np.zeros((p, q, q)), np.zeros((p, q))
             kernels.redraw_rows(
                 *(j, cells, N, Y, tau, *plan, model.effects, model.codes, model.cores, model.offset - seen.centre),
-                *(self.scales[j] ** -2.0, rng.standard_normal((layout.shape[j], 1 + layout.columns[j]))),
+                *(precision, mean, rng.standard_normal((p, q)), equations, says),
             )
+            if one is not None:
+                one.redraw(self._rows(j), rng)
+                if rng.random() < MOVING:
+                    scaled = equations * np.multiply.outer(sizes, sizes), says * sizes
+                    self._put_rows(j, one.redraw_with_rows(self._rows(j), *scaled, rng))
         if self._open:  # the features have changed with the rows
             self._A[:] = 0.0
             change = N
@@ -231,7 +308,10 @@ class PairsChain:
         prior[0] = 1.0 / (OFFSET_VARIANCE * units.scale**2)
         for start, end, which in blocks.blocks.tolist():
             prior[start:end] = self.scales[which] ** -2.0
-        beta = _draw(tau * self._A, prior, tau * b, rng.standard_normal(blocks.size))
+        A = tau * self._A
+        if self._shared:
+            self._add_covariances(A, prior)
+        beta = _draw(A, prior, tau * b, rng.standard_normal(blocks.size))
         self._redraw_scales(b, tau, beta, units, rng)
         self._put(beta, centre=seen.centre)
 
@@ -246,15 +326,33 @@ class PairsChain:
         )
         squares = np.zeros(len(self.scales))
         for start, end, which in blocks.blocks.tolist():
-            squares[which] = float(beta[start:end] @ beta[start:end])
+            some = self._each_side(which, beta[start:end], FeatureCovariance.whitened)
+            squares[which] = float(some @ some)
+        counts = blocks.counts
         for j in self._open:
             effects = self.model.effects_of(j)
             squares[j] = float(effects @ effects)
-        lines = len(self.scales) + len(self.hypers)
+            if (one := self._rowwise.get(j)) is not None:  # the scale is that of two parts, in units of their own
+                counts = counts.copy() if counts is blocks.counts else counts
+                count, square = one.sizes(effects / self.scales[j], 0)
+                counts[j] += count
+                squares[j] = self.scales[j] ** 2 * square
+        before, lines = self.scales.copy(), len(self.scales) + len(self.hypers)
         kernels.step_scales(
-            *(blocks.counts, squares, blocks.groups, self.scales, self.hypers, limits),
+            *(counts, squares, blocks.groups, self.scales, self.hypers, limits),
             *(rng.standard_normal((lines, _STEPS)), rng.standard_exponential((lines, _STEPS))),
         )
+        for j, one in self._rowwise.items():
+            one.B[:, 0] *= before[j] / self.scales[j]  # effects and what features say of them stay what they are
+        for j, shared in self._shared.items():
+            shared.redraw(np.hstack(list(self._noise_of(j, beta))), rng)
+
+    def _noise_of(self, mode: int, beta: Floats) -> Iterator[Floats]:
+        """Yield the noise that the main effects and the lines of each core of a complete mode are made of, (p, n)."""
+        for start, end, which in self._blocks.blocks.tolist():
+            if mode in self._sides(which):
+                some = beta[start:end] / self.scales[which]
+                yield self._along(which, mode, self._each_side(which, some, FeatureCovariance.whitened))
 
     def _put(self, beta: Floats, centre: float = 0.0, *, keep_offset: bool = False) -> None:
         """Take over what was drawn together; its offset counts from the centre."""
@@ -295,6 +393,7 @@ class PairsChain:
                 width = model.layout.columns[mode]
                 both = sum((rows[k] @ model.core(k, mode) for k in rows), np.zeros((len(cells), width)))
                 slopes, prior = [np.ones((len(cells), 1)), both], np.r_[self.scales[mode] ** -2.0, np.ones(width)]
+                prior = prior * (self.features[mode].precision if mode in self.features else 1.0)
             X = np.hstack(slopes)
             own = np.zeros((size, X.shape[1], X.shape[1]))
             np.add.at(own, cells[:, mode], weights[:, None, None] * X[:, :, None] * X[:, None, :])
@@ -302,13 +401,14 @@ class PairsChain:
             shares.append(np.trace(known, axis1=1, axis2=2) / X.shape[1])
         return shares
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator) -> None:
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES) -> None:
         """Give the modes more levels, whose effects, rows and cores are drawn from the prior; complete ones stay so."""
         before = self.model
-        layout = PairsLayout(shape, rank if before.layout.paired else (0,) * len(shape))
+        self.describe(features)
+        layout = layout_of(shape, rank if before.layout.paired else (0,) * len(shape), self.features)
         wide = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), before.offset)
         self.likelihood.grow(shape, rng)
-        fresh = PairsChain(wide, self.scales, self.hypers, self.likelihood, self.residual)
+        fresh = PairsChain(wide, self.scales, self.hypers, self.likelihood, self.residual, self.features)
         fresh._fill(rng.standard_normal(layout.size))
         for j, size in enumerate(before.shape):
             wide.effects_of(j)[:size] = before.effects_of(j)
@@ -327,6 +427,11 @@ class PairsChain:
         self.model = wide
         self._lay_out()
 
+    def describe(self, features: Features) -> None:
+        """Go on with other features of the levels, in as many columns; what was learned of the columns stays."""
+        self.features = {mode: one.grown(features.get(mode, one.features)) for mode, one in self.features.items()}
+        self._lay_out()
+
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
         return self.model.state() | {
@@ -335,18 +440,46 @@ class PairsChain:
             "hypers": self.hypers.copy(),
             "likelihood": self.likelihood.state(),
             "residual": self.residual.state() if self.residual else {},
+            **({"features": {str(j): one.state() for j, one in self.features.items()}} if self.features else {}),
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell, likelihood: Likelihood) -> Self:
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        shape: Cell,
+        rank: Cell,
+        likelihood: Likelihood,
+        features: Features = NO_FEATURES,
+    ) -> Self:
         """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
-        model = Pairs.from_state(state, shape, rank)
+        layout = layout_of(shape, rank, features)
+        model, found = Pairs.from_state(state, layout), check_modes(state, features)
         scales = check_array(state["scales"], "the chain's scales", (len(shape) + len(model.layout.pairs),))
         hypers = check_array(state["hypers"], "the deviations of the chain's scales", (2,))
         for scale in (*scales.tolist(), *hypers.tolist()):
             check_positive(scale, "a scale of the chain")
         residual = Residual.from_state(state["residual"]) if state["residual"] else None
-        return cls(model, scales.copy(), hypers.copy(), likelihood.restored(state["likelihood"]), residual)
+        priors: dict[int, FeaturePrior | FeatureCovariance] = {
+            j: (FeatureCovariance if layout.complete[j] else FeaturePrior).from_state(
+                found[str(j)], one, 1 + layout.columns[j]
+            )
+            for j, one in features.items()
+        }
+        return cls(model, scales.copy(), hypers.copy(), likelihood.restored(state["likelihood"]), residual, priors)
+
+
+def layout_of(shape: Cell, rank: Cell, features: Collection[int]) -> PairsLayout:
+    """Return the layout of a sampler: a mode of two levels that have features has learned rows, not -1 and 1.
+
+    >>> layout_of((4, 2), (3, 1), ()).complete, layout_of((4, 2), (3, 1), (0, 1)).complete
+    ((True, True), (True, False))
+    """
+    usual = PairsLayout(shape, rank)
+    two = [j in features and p == 2 for j, p in enumerate(shape)]
+    if not any(two):
+        return usual
+    return PairsLayout(shape, rank, [whole and not few for whole, few in zip(usual.complete, two, strict=True)])
 
 
 def _limits(units: Units, modes: int) -> Floats:

@@ -18,6 +18,7 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_count
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain
+from tensorbandits.model.features import NO_FEATURES, Features
 from tensorbandits.model.likelihood import Units
 
 RUNGS = 5  # besides the posterior's
@@ -66,11 +67,13 @@ class Ladder:
         self.chains = rungs[1:]
         return rungs[0]
 
-    def grow(self, shape: Cell, rank: Cell, numbers: int, rng: np.random.Generator) -> None:
+    def grow(
+        self, shape: Cell, rank: Cell, numbers: int, rng: np.random.Generator, features: Features = NO_FEATURES
+    ) -> None:
         """Give the modes more levels, in every chain."""
         self._numbers = numbers
         for chain in self.chains:
-            chain.grow(shape, rank, rng)
+            chain.grow(shape, rank, rng, features)
 
     def state(self) -> dict[str, Any]:
         """Return the hotter chains as plain arrays."""

@@ -179,6 +179,9 @@ class Policy(ABC):
     def _grow(self, shape: Cell) -> None:  # noqa: B027
         """Follow modes that gain levels; ``self.shape`` and the ledger's are still the old ones."""
 
+    def _describe(self, mode: int, features: Floats | None) -> None:  # noqa: B027
+        """Go on with other features of the levels of a mode, (p_j, numbers), or with none."""
+
     def _state(self) -> dict[str, Any]:
         """Return what the policy holds beyond its ledger and generator: arrays, numbers, strings, nested dicts."""
         return {}
@@ -478,6 +481,26 @@ class Policy(ABC):
                 "give it what was learned with tell_ledger"
             )
         return self.refusal(sizes, getattr(self, "rank", "auto"))
+
+    def describe(self, mode: int, features: ArrayLike | None) -> None:
+        """Go on with other features of the levels of a mode, or with none; waits for another thread that learns.
+
+        With as many numbers as before, what was learned of them stays; with another number of them, it is learned anew
+        from the rewards.
+
+        >>> from tensorbandits import TensorThompsonSampling
+        >>> policy = TensorThompsonSampling((2, 3), features={1: [[1.0], [0.0], [-1.0]]}, seed=0)
+        >>> policy.grow(1); policy.describe(1, [[1.0], [0.0], [-1.0], [0.9]])
+        >>> policy.features["1"].shape
+        (4, 1)
+        """
+        from tensorbandits.model.features import check_described
+
+        at = check_level(mode, len(self.shape), "mode")
+        if not self.traits.featured:
+            raise ValueError(f"{type(self).__name__} takes no features; use TensorThompsonSampling, which does")
+        with self._turns.frozen():
+            self._describe(at, None if features is None else check_described(features, at, self.shape[at]))
 
     def forbid(self, *cells: Mapping[int, int]) -> None:
         """Never choose these combinations again: partial cells, each a mapping from modes to levels.

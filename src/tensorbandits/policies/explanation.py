@@ -167,9 +167,13 @@ def _written_out(values: Floats) -> Tucker:
 
 
 def _summary(values: Floats, level: float, typical: Callable[[Floats], Floats] = _mean) -> Floats:
-    """Return what is believed and bounds over the draws, the first axis, as a new last axis."""
+    """Return what is believed and bounds over the draws, the first axis, as a new last axis.
+
+    A few draws that are far from all others can take a mean beyond their quantiles: bounds then reach to the mean.
+    """
     low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2], axis=0, method="weibull")
-    return np.stack([typical(values), low, high], axis=-1)
+    middle = typical(values)
+    return np.stack([middle, np.minimum(low, middle), np.maximum(high, middle)], axis=-1)
 
 
 def _alike(draws: Sequence[Tensor], mode: int) -> tuple[Cell, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from tensorbandits.amounts import RevenueLedger
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.features import NO_FEATURES, Features
 from tensorbandits.model.revenue import Revenue
 from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.policies.structures import Candidate, Sampler
@@ -52,10 +53,12 @@ class RevenueOracle:
         sweeps: int | None,
         max_sweeps: int,
         tuning: Tuning = USUAL,
+        features: Features = NO_FEATURES,
     ) -> None:
         self.likelihood = likelihood
         cold, warm = temperatures
         rest: dict[str, Any] = {"residual": residual, "sweeps": sweeps, "max_sweeps": max_sweeps, "tuning": tuning}
+        rest["features"] = features
         self.rates = GibbsOracle(shape, candidates, likelihood=likelihood.rates, exploration=cold, **rest)
         few = _for_amounts(candidates)
         self.amounts = _AmountOracle(shape, few, likelihood=likelihood.amounts, exploration=warm, **rest)
@@ -151,10 +154,21 @@ class RevenueOracle:
         rates, amounts = self.rates.model(), self.amounts.model()
         return None if rates is None or amounts is None else self._draw(rates, amounts)
 
-    def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
+    def grow(
+        self,
+        shape: Cell,
+        candidates: Sequence[Candidate],
+        rng: np.random.Generator,
+        features: Features = NO_FEATURES,
+    ) -> None:
         """Draw the rows of new levels from the prior."""
-        self.rates.grow(shape, candidates, rng)
-        self.amounts.grow(shape, _for_amounts(candidates), rng)
+        self.rates.grow(shape, candidates, rng, features)
+        self.amounts.grow(shape, _for_amounts(candidates), rng, features)
+
+    def describe(self, features: Features) -> None:
+        """Go on with other features of the levels."""
+        self.rates.describe(features)
+        self.amounts.describe(features)
 
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""

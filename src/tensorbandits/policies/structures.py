@@ -19,8 +19,10 @@ import numpy as np
 from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
+from tensorbandits.model.features import NO_FEATURES, Features
 from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import Likelihood, Units
+from tensorbandits.model.pairs import layout_of
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.rewards import Reward
 from tensorbandits.model.tempering import RUNGS, Ladder
@@ -70,12 +72,12 @@ class Candidate(NamedTuple):
         entries = sum(p * r for p, r in zip(shape, self.rank, strict=True))
         return entries + 1 + math.prod(r + (self.structure != "tucker") for r in self.rank)
 
-    def like(self, shape: Cell) -> tuple[Any, ...]:
+    def like(self, shape: Cell, features: Features = NO_FEATURES) -> tuple[Any, ...]:
         """Return what tells it from others whatever the number of levels is; modes of pairs are complete or not."""
         if self.structure != "pairs":
             return self.structure, self.rank, self.decay
-        layout = PairsLayout(shape, self.rank)
-        return "pairs", *(-1 if whole else r for r, whole in zip(self.rank, layout.complete, strict=True))
+        layout = layout_of(shape, self.rank, features)
+        return "pairs", *(-1 if whole else r for r, whole in zip(layout.rank, layout.complete, strict=True))
 
 
 def check_structure(structure: Any, allowed: tuple[str, ...] = get_args(Structure)) -> Structure | None:
@@ -195,11 +197,24 @@ def refused(make: Callable[[Cell], Any], shape: Cell) -> str | None:
     return None
 
 
+def columns_by_mode(features: Features) -> dict[int, int]:
+    """Return how many features the levels of each mode have."""
+    return {mode: one.shape[1] for mode, one in features.items()}
+
+
 class Sampler:
     """The chain of one structure, hotter ones that help it, its recent draws, and how well these predicted."""
 
-    def __init__(self, shape: Cell, candidate: Candidate, likelihood: Likelihood, tuning: Tuning = USUAL) -> None:
+    def __init__(
+        self,
+        shape: Cell,
+        candidate: Candidate,
+        likelihood: Likelihood,
+        tuning: Tuning = USUAL,
+        features: Features = NO_FEATURES,
+    ) -> None:
         self.shape, self.candidate, self._likelihood, self.tuning = shape, candidate, likelihood, tuning
+        self.features = features
         self.chain: AnyChain | None = None
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
@@ -217,6 +232,7 @@ class Sampler:
             likelihood=self._likelihood,
             decay=decay,
             residual=self.deviates,  # as neighbours on the ladder exchange their states
+            features=self.features,
         )
         return chain.calm(units) if self._likelihood.augmented and sweeps else chain
 
@@ -230,7 +246,7 @@ class Sampler:
         later = self.candidate.later
         if later is None or rewards < self.candidate.plenty * later.numbers(self.shape):
             return False
-        self.grow(self.shape, later, rng)
+        self.grow(self.shape, later, rng, self.features)
         self.begin(units, rng)
         return True
 
@@ -306,15 +322,27 @@ class Sampler:
         scores = self.chain.likelihood.log_scores(values, *(each[:, None] for each in (counts, totals, variances)))
         return np.asarray(np.logaddexp.reduce(scores, axis=1) - math.log(scores.shape[1]))
 
-    def grow(self, shape: Cell, candidate: Candidate, rng: np.random.Generator) -> None:
+    def grow(
+        self, shape: Cell, candidate: Candidate, rng: np.random.Generator, features: Features = NO_FEATURES
+    ) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
-        if candidate.like(shape) != self.candidate.like(self.shape):
+        if candidate.like(shape, features) != self.candidate.like(self.shape, features):
             self.chain, self.ladder.chains = None, []
         elif self.chain is not None:
-            self.chain.grow(shape, candidate.rank, rng)
+            self.chain.grow(shape, candidate.rank, rng, features)
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
-        self.ladder.grow(shape, candidate.rank, self.numbers, rng)
+        self.features = features
+        self.ladder.grow(shape, candidate.rank, self.numbers, rng, features)
         self.recent = Recent()
+
+    def describe(self, features: Features) -> None:
+        """Go on with other features of the levels; where they are of other columns, all starts from the prior."""
+        if columns_by_mode(features) != columns_by_mode(self.features):
+            self.chain, self.ladder.chains = None, []
+        for chain in (self.chain, *self.ladder.chains):
+            if chain is not None:
+                chain.describe(features)
+        self.features = features
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -332,7 +360,7 @@ class Sampler:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` returned."""
         if state["chain"] and self.candidate.later and state["chain"]["structure"] == self.candidate.later.structure:
-            self.grow(self.shape, self.candidate.later, np.random.default_rng(0))
+            self.grow(self.shape, self.candidate.later, np.random.default_rng(0), self.features)
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
         state = {"looked": 0.0, **state}  # states did not always have it
@@ -345,4 +373,4 @@ class Sampler:
 
     def _chain_of(self, state: Mapping[str, Any]) -> AnyChain:
         structure, rank = self.candidate.structure, self.candidate.rank
-        return chain_from_state(state, structure, self.shape, rank, self._likelihood)
+        return chain_from_state(state, structure, self.shape, rank, self._likelihood, self.features)

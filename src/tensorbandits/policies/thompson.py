@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tensorbandits.base.checks import (
     Cell,
@@ -21,6 +23,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.features import NO_FEATURES, Features, check_features
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
@@ -79,8 +82,10 @@ class GibbsOracle:
         sweeps: int | None,
         max_sweeps: int,
         tuning: Tuning = USUAL,
+        features: Features = NO_FEATURES,
     ) -> None:
         self.likelihood, self.exploration, self.residual, self.tuning = likelihood, exploration, residual, tuning
+        self.features = features
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self.samplers = self._start(shape, candidates)
         self.guardian = self._start_guardian(shape, candidates)  # draws by the posterior itself, beside colder play
@@ -97,10 +102,10 @@ class GibbsOracle:
 
     def _start(self, shape: Cell, candidates: Sequence[Candidate]) -> list[Sampler]:
         """Return samplers that know nothing, each believed as far as its odds say."""
-        return [Sampler(shape, candidate, self.likelihood, self.tuning) for candidate in candidates]
+        return [Sampler(shape, one, self.likelihood, self.tuning, self.features) for one in candidates]
 
     def _start_guardian(self, shape: Cell, candidates: Sequence[Candidate]) -> Sampler:
-        return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning)
+        return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning, self.features)
 
     def watch(self, context: Cell) -> None:
         """Have the guard judge decisions given the levels of these modes."""
@@ -451,16 +456,20 @@ class GibbsOracle:
         chain = self.samplers[self.playing].chain
         return chain.model if chain else None
 
-    def grow(self, shape: Cell, candidates: Sequence[Candidate], rng: np.random.Generator) -> None:
+    def grow(
+        self,
+        shape: Cell,
+        candidates: Sequence[Candidate],
+        rng: np.random.Generator,
+        features: Features = NO_FEATURES,
+    ) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
         self._score()
-        follow = [
-            next(
-                (one for one in (new, new.later) if one and one.like(shape) == sampler.candidate.like(sampler.shape)),
-                None,
-            )
-            for sampler, new in zip(self.samplers, candidates, strict=False)
-        ]
+        self.features = features
+        follow = []
+        for sampler, new in zip(self.samplers, candidates, strict=False):
+            known = sampler.candidate.like(sampler.shape, features)
+            follow.append(next((one for one in (new, new.later) if one and one.like(shape, features) == known), None))
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing, self._unscored = 0.0, 0, []
             self.samplers = self._start(shape, candidates)
@@ -469,8 +478,18 @@ class GibbsOracle:
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
-            sampler.grow(shape, candidate, rng)
-        self.guardian.grow(shape, guardian(candidates, shape), rng)
+            sampler.grow(shape, candidate, rng, features)
+        self.guardian.grow(shape, guardian(candidates, shape), rng, features)
+
+    def describe(self, features: Features) -> None:
+        """Go on with other features of the levels; draws that knew the old ones are forgotten."""
+        self._score()
+        self.features = features
+        for sampler in (*self.samplers, self.guardian):
+            sampler.describe(features)
+            sampler.forget()
+        if any(sampler.chain is None for sampler in self.samplers):
+            self.seen = 0.0
 
     def state(self) -> dict[str, Any]:
         """Return the draws of all chains, and how far they are."""
@@ -510,6 +529,11 @@ class GibbsOracle:
             self._together = check_positive(together, "rewards that are scored at once")
 
 
+def by_name(features: Mapping[int, Floats]) -> dict[str, Floats]:
+    """Return features by the position of their mode as text, as files have it."""
+    return {str(mode): one for mode, one in features.items()}
+
+
 class TensorThompsonSampling(ModelSampling):
     """Draw a low-rank tensor from its posterior given all rewards, and play its best cell.
 
@@ -535,6 +559,9 @@ class TensorThompsonSampling(ModelSampling):
         it doubts the others, up to ``0.3 sqrt(exploration)``. ``None`` is 0.5, and 0.1 for clicks, each of which says
         so little that the posterior would have nearly all cells tried for most of a campaign (0.5 with pairs, which
         locked at 0.1); of revenue 0.25 for rates, 0.5 for amounts.
+    features : numbers that describe the levels of some modes, (levels, numbers) by position of the mode, each
+        column about 0 and of size 1. The rows of levels are about what their features say; how much these say is
+        learned, and may be nothing. So a level that was never tried is believed to be like those that it resembles.
     noise : the standard deviation of a single Gaussian reward about its mean, when it is known; ``None`` learns it;
         ``"varying"`` learns how it differs with the levels of each mode.
     residual : let every observed cell deviate from the tensor, by as much as the rewards say. ``None`` does so once
@@ -556,6 +583,7 @@ class TensorThompsonSampling(ModelSampling):
     (1, 3, (1,))
     """
 
+    traits = replace(ModelSampling.traits, featured=True)
     state_version = 2
     older_versions = (1,)
     oracle: GibbsOracle | RevenueOracle
@@ -570,6 +598,7 @@ class TensorThompsonSampling(ModelSampling):
         reward: Reward = "gaussian",
         exploration: float | None = None,
         noise: Noise = None,
+        features: Mapping[Any, ArrayLike] | None = None,
         residual: bool | None = None,
         decay: float | None = None,
         sweeps: int | None = None,
@@ -595,6 +624,7 @@ class TensorThompsonSampling(ModelSampling):
         self.sweeps = None if sweeps is None else check_count(sweeps, "sweeps")
         self.max_sweeps = check_count(max_sweeps, "max_sweeps")
         sizes = check_shape(shape)
+        self.features = None if features is None else by_name(check_features(features, sizes))
         super().__init__(sizes, self._make_oracle(sizes, constants), context=context, draws=draws, seed=seed)
         self.oracle.watch(self.context)
         if (revenue := revenue_of(reward)) is not None:
@@ -604,7 +634,7 @@ class TensorThompsonSampling(ModelSampling):
         """Return an oracle that has seen nothing, or two of them as one."""
         given, revenue = self.exploration, revenue_of(self.reward, self.noise)
         rest: dict[str, Any] = {"residual": self.residual, "sweeps": self.sweeps, "max_sweeps": self.max_sweeps}
-        rest["tuning"] = tuning
+        rest |= {"tuning": tuning, "features": self._described(shape)}
         if revenue is not None:
             from tensorbandits.policies.revenue import RevenueOracle
 
@@ -634,7 +664,22 @@ class TensorThompsonSampling(ModelSampling):
 
     def _grow(self, shape: Cell) -> None:
         super()._grow(shape)
-        self.oracle.grow(shape, self._candidates(shape), self._rng)
+        features = self._described(shape)
+        self.oracle.grow(shape, self._candidates(shape), self._rng, features)
+        self.features = self.features and by_name(features)
+        model = self.oracle.model()
+        self._draw = None if model is None else model.copy()
+
+    def _described(self, shape: Cell) -> dict[int, Floats]:
+        """Return the features of all levels of a shape; of those that nothing is known of they are 0, the mean."""
+        known = {int(mode): np.asarray(one) for mode, one in (self.features or {}).items()}
+        return {j: np.vstack([one, np.zeros((shape[j] - len(one), one.shape[1]))]) for j, one in known.items()}
+
+    def _describe(self, mode: int, features: Floats | None) -> None:
+        others = {j: one for j, one in self._described(self.shape).items() if j != mode}
+        found = others if features is None else dict(sorted((others | {mode: features}).items()))
+        self.features = by_name(found) or None
+        self.oracle.describe(found)
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
 

@@ -19,6 +19,7 @@ class Traits:
         ``propensity`` and ``interval``.
     models : these draws are low-rank models with a reward kind: there are ``explain`` and ``still`` as well.
     grows : it follows a mode that gains levels.
+    featured : features of levels say something of their rewards: there is ``describe``.
     fades : it follows means that change, while rewards of the past fade.
     plans : it plans its exploration once, for a number of rounds that is given beforehand.
     learns_from_logs : it learns from rewards of cells that it did not choose.
@@ -37,6 +38,7 @@ class Traits:
     samples: bool = False
     models: bool = False
     grows: bool = False
+    featured: bool = False
     fades: bool = False
     plans: bool = False
     learns_from_logs: bool = True

@@ -46,7 +46,9 @@ from tensorbandits.store.queue import LONGEST_PAUSE, Queue
 
 _SHORTEST_PAUSE = 0.0001  # seconds between tries for the turn; SQLite's own pauses grow to a tenth of a second
 _QUEUE = 1.0  # seconds to stand in line; a process that was stopped as the next in it may be there for ever
-_POLL = 0.02  # seconds between looks for what others wrote
+_POLL = 0.02  # seconds between looks for what others wrote,
+_SELDOM = 0.25  # and while nobody writes anything
+_SLOWER = 1.1  # factor by which looks become rarer, one after the other
 _CHECKPOINT = 4000  # pages of the write-ahead log; each is a pause for some turn, and a longer log repeats pages more
 
 
@@ -79,6 +81,7 @@ class SQLite(Backend):
         self._queue = Queue(Path(f"{self.path}-queue"), _mode(self.path))
         self._connection: Connection | None = None
         self._seen = -1  # the version of the data that wait saw last
+        self._pause = _POLL
 
     def _configure(self, driver: sqlite3.Connection, _: object) -> None:
         """Set up a new connection."""
@@ -156,6 +159,7 @@ class SQLite(Backend):
                     yield driver
                 with self.explained(committing=True):
                     driver.commit()
+                self._pause = _POLL
             except BaseException:
                 self._roll_back(driver)
                 raise
@@ -205,7 +209,10 @@ class SQLite(Backend):
         return None
 
     def wait(self, seconds: float) -> bool:
-        """Look again and again whether another connection than the writer has committed."""
+        """Look again and again whether another connection than the writer has committed.
+
+        The longer nobody did, nor wrote here, the more seldom: an idle server should cost next to nothing.
+        """
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
@@ -217,11 +224,12 @@ class SQLite(Backend):
                 finally:
                     self._mine.release()
                 if version != self._seen:
-                    self._seen = version
+                    self._seen, self._pause = version, _POLL
                     return True
             if left <= 0:
                 return False
-            time.sleep(min(_POLL, left))
+            time.sleep(min(self._pause, left))
+            self._pause = min(self._pause * _SLOWER, _SELDOM)
 
     def explain(self, error: Exception, committing: bool = False) -> Exception:
         """Return what to raise for an error of the driver."""

@@ -281,9 +281,8 @@ class Pairs(PackedModel):
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], shape: Cell, rank: Cell) -> Self:
-        """Return the tensor that :meth:`state` described, which must be of this shape and rank."""
-        layout = PairsLayout(shape, rank)
+    def from_state(cls, state: Mapping[str, Any], layout: PairsLayout) -> Self:
+        """Return the tensor that :meth:`state` described, which must be of this layout."""
         effects = check_array(state["effects"], "the effects", (layout.levels,), largest=_LARGEST)
         codes = check_array(state["codes"], "the rows", (layout.coded,), largest=_LARGEST)
         cores = check_array(state["cores"], "the cores", (layout.entries,), largest=_LARGEST)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tensorbandits.bandit.reporting.gathered import ModeFound, Point
+from tensorbandits.bandit.reporting.since import shown
 
 COLOURS = {"policy": "#0072b2", "holdout": "#b86e00", "caller": "#b86e00"}
 _WIDTH, _LEFT, _RIGHT, _ROW = 720, 64, 16, 22
@@ -17,8 +18,8 @@ _LETTERS = 26  # of a name
 Write = Callable[[float], str]
 
 
-def over_time(lines: Mapping[str, Sequence[Point]], names: Mapping[str, str], write: Write, ends: Sequence[str]) -> str:
-    """Return means over time with their bands, one line for each side; ``ends`` name when they begin and end."""
+def over_time(lines: Mapping[str, Sequence[Point]], names: Mapping[str, str], write: Write) -> str:
+    """Return means over time with their bands, one line for each side."""
     points = [point for line in lines.values() for point in line]
     first, last = min(one.start for one in points), max(one.end for one in points)
     width = max(last - first, 1e-9)
@@ -52,8 +53,8 @@ def over_time(lines: Mapping[str, Sequence[Point]], names: Mapping[str, str], wr
         parts.append(f'<text x="{at + 28}" y="18">{html.escape(name)}</text>')
         at += 48 + 8 * len(name)
     parts += [
-        f'<text x="{_LEFT}" y="{height - 14}">{html.escape(ends[0])}</text>',
-        f'<text x="{_WIDTH - _RIGHT}" y="{height - 14}" text-anchor="end">{html.escape(ends[1])}</text>',
+        f'<text x="{_LEFT}" y="{height - 14}">{html.escape(shown(first))}</text>',
+        f'<text x="{_WIDTH - _RIGHT}" y="{height - 14}" text-anchor="end">{html.escape(shown(last))}</text>',
     ]
     return _svg(height, parts, "Mean reward over time")
 

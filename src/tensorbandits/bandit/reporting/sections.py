@@ -103,8 +103,7 @@ def _earned(found: Gathered) -> Iterator[Part]:
                 "alike, and is the one to go by."
             )
     if any(len(line) > 1 for line in found.lines.values()):
-        ends = [shown(found.since), shown(found.end)]
-        svg = charts.over_time(found.lines, _SIDES, write, ends)
+        svg = charts.over_time(found.lines, _SIDES, write)
         yield Drawing(svg, "Mean reward of a decision over time, with 95 % bands.")
     lag = "" if found.lag is None else f" Half of the rewards take {duration(found.lag)} or less."
     if found.to_come:

@@ -53,7 +53,7 @@ export class Actions {
       button.setAttribute("aria-label", `Do it: ${one.words}`);
       parts.push(h("div", {}, button), h("p", { class: "faint" }, "Or in Python:"));
     } else parts.push(h("p", { class: "faint" }, one.change ? "Somebody with an admin key can do it here, or in Python:" : "In Python:"));
-    return h("div", { class: "action" }, parts, command(one.python));
+    return h("div", { class: "suggested" }, parts, command(one.python));
   }
 
   async run(change, words, undo, button) {

@@ -29,7 +29,7 @@ const TABS = {
   traffic: ["Traffic", traffic],
   heat: ["Heat map", heat],
   effects: ["Effects", effects],
-  arms: ["Top arms", arms],
+  arms: ["Best choices", arms],
   decisions: ["Open decisions", decisions],
   deciders: ["Deciders", deciders],
   drift: ["Drift", drift],
@@ -40,8 +40,12 @@ const TABS = {
   health: ["Health", health],
 };
 
-export function bandit(main, { name, tab, who, failed: trouble, unknown }) {
-  const failed = (error, seconds) => (error?.code === "unknown_bandit" ? unknown(name) : trouble(error, seconds));
+export function bandit(main, { name, tab, who, failed: trouble, unknown, quarantined }) {
+  const failed = (error, seconds) => {
+    if (error?.code === "unknown_bandit") unknown(name);
+    else if (error?.code === "quarantined") quarantined(name, error);
+    else trouble(error, seconds);
+  };
   document.title = `${name} · tensorbandits`;
   const tiles = new Tiles();
   const tabs = Object.entries(TABS).map(([id, [title]]) => h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", "aria-selected": "false", tabindex: "-1", onclick: () => go(id) }, title));
@@ -99,6 +103,7 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown }) {
   function mount() {
     poll?.stop();
     poll = null;
+    failed(null); // what was wrong with another view; whatever still is wrong is said again
     if (space === null || overview === null) return;
     const [title, make] = TABS[open];
     view = make({ name, space, who, overview: () => overview, again: () => poll?.again(), changed: () => poll?.again(), steering });

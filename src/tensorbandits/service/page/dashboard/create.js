@@ -50,7 +50,7 @@ function form() {
     fill(shown, h("h2", {}, "What it will be like"), described(found));
     return found;
   };
-  const look = action("Look at it first", preview);
+  const look = action("Preview", preview);
   const make = action("Make it …", async () => {
     const wanted = body();
     const found = await preview();
@@ -70,7 +70,7 @@ function form() {
     h("section", { class: "card" }, h("h2", {}, "How it starts"), h("div", { class: "fields" },
       field("It will", start, "Beside your own rule it learns first, and then decides for 1, 5, 20, 50 % of visitors."), field("Held out for the baseline, percent", holdout.input, "The share of decisions drawn at random among all combinations, so that the uplift is known. 0 for none."))),
     shown, h("div", { class: "steps" }, look, make),
-    h("details", {}, h("summary", {}, "By hand"), byHand(body)));
+    h("details", {}, h("summary", {}, "As a command"), byHand(body)));
 }
 
 /** The same as a line for the shell, as the fields are when it is opened. */

@@ -49,6 +49,9 @@ export function change(value) {
   return `${value > 0 ? "+" : ""}${signed(percent.toFixed(Math.abs(percent) < 10 ? 1 : 0))}${THIN}%`;
 }
 
+/** A text of the server with the sign of negative numbers that this page writes. */
+export const minus = (text) => text.replace(/(?<![\w.])-(?=\d)/g, MINUS);
+
 export const between = (low, high, write) => (known(low) && known(high) ? `${write(low)} to ${write(high)}` : NONE);
 
 export function duration(seconds) {

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { bandit } from "./bandit.js";
 import { create } from "./create.js";
-import { h } from "./dom.js";
+import { command, h } from "./dom.js";
 import { keys } from "./keys.js";
 import { bandits } from "./list.js";
 
@@ -126,19 +126,25 @@ function route() {
   trouble.hidden = true;
   if (name === "-" && tab === "new") shown = create(main, { who });
   else if (name === "-" && tab === "keys") shown = keys(main, { who, failed, again: begin });
-  else shown = name ? bandit(main, { name, tab, who, failed, unknown }) : bandits(main, { who, failed });
+  else shown = name ? bandit(main, { name, tab, who, failed, unknown, quarantined }) : bandits(main, { who, failed });
 }
 
-/** What is shown in the place of a bandit that is not there. */
-function unknown(name) {
+/** What is shown in the place of a bandit that cannot be shown. */
+function instead(title, ...parts) {
   stop();
   trouble.hidden = true;
-  document.title = "No such bandit · tensorbandits";
-  main.replaceChildren(h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")), h("h1", {}, "No such bandit"),
-    h("section", { class: "card" }, h("p", {}, "There is no bandit ", h("strong", {}, name), " that your key may see. It may have been deleted, its name may be written otherwise, or your key is not for it."),
-      h("p", {}, h("a", { class: "button main", href: "#/" }, "See all bandits"))));
+  document.title = `${title} · tensorbandits`;
+  main.replaceChildren(h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")), h("h1", {}, title),
+    h("section", { class: "card" }, parts, h("p", {}, h("a", { class: "button main", href: "#/" }, "See all bandits"))));
   main.focus();
 }
+
+const unknown = (name) => instead("No such bandit", h("p", {}, "There is no bandit ", h("strong", {}, name), " that your key may see. It may have been deleted, its name may be written otherwise, or your key is not for it."));
+
+/** A bandit whose log cannot be read: it decides nothing until somebody with access to the server has mended it. */
+const quarantined = (name, error) => instead(`${name} is quarantined`,
+  h("p", {}, "It makes no decisions, as its log cannot be read. All other bandits go on."), h("p", {}, `${error.message}.`),
+  h("p", {}, "Somebody with access to the server can look at it, and start the server again once it is mended:"), command(`tensorbandits repair ${name}`));
 
 window.addEventListener("hashchange", () => {
   if (window.location.hash === "#main") return;

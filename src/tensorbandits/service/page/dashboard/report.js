@@ -8,7 +8,7 @@ const PERIODS = [["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last 
 /** A button that has the server write the report, and saves it; beside it, of which time. */
 export function reportButton(name, failed) {
   const since = h("select", { "aria-label": "Period of the report" }, PERIODS.map(([value, text]) => h("option", { value }, text)));
-  const button = h("button", { type: "button", class: "quiet" }, "Report");
+  const button = h("button", { type: "button" }, "Report");
   const said = h("span", { class: "hidden", role: "status" });
   button.addEventListener("click", async () => {
     button.disabled = true;

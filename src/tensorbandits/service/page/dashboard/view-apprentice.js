@@ -32,7 +32,7 @@ export function apprentice({ name, who, space, overview, steering }) {
     const up = found.uplift;
     const said = { better: ["▲ The bandit earns more", "good"], worse: ["▼ The bandit earns less", "bad"], suspect: ["The comparison cannot be trusted", "bad"], "too few": ["Too few rewards yet", ""] }[up.verdict] ?? ["Not decided yet", ""];
     const value = up.mean === null || up.verdict === "suspect" ? [] : [h("p", { class: `value ${said[1]}` }, f.difference(up.mean, found.kind))];
-    return [h("h3", {}, said[0]), ...value, h("p", {}, `${up.words}.`)];
+    return [h("h3", {}, said[0]), ...value, h("p", {}, `${f.minus(up.words)}.`)];
   }
 
   function words(found) {
@@ -44,7 +44,7 @@ export function apprentice({ name, who, space, overview, steering }) {
       better: ["▲ The bandit would have earned more", "good"],
       worse: ["▼ The bandit would have earned less", "bad"],
       open: ["Not decided yet", ""],
-      unsupported: ["Your rule cannot show it", ""],
+      unsupported: ["Your rule plays too little of this to judge it", ""],
       "too few": ["Too few rewards yet", ""],
     }[found.verdict];
     const relative = mean !== null && found.rule.mean > 0 ? ` (${f.change(mean / found.rule.mean)})` : "";
@@ -62,7 +62,7 @@ export function apprentice({ name, who, space, overview, steering }) {
       h("p", {}, `${found.rollout ? `The bandit decides for ${f.share(found.rollout)} of the visitors, drawn at random, and your rule for the others.` : "Let the bandit decide for a share of the visitors, drawn at random, and your rule for the others."} So what it makes is measured from the first day. Go up in steps. Your code goes on as it is: ask says what to play.`),
       steering.may ? gradual(steering, found.rollout) : explained(who), byHand({ rollout: found.steps.find((one) => one > (found.rollout ?? 0)) ?? 1 }));
     const card = h("section", { class: "card" }, h("h3", {}, "Switch it on"),
-      h("p", {}, "From then on ask answers with the bandit's own arm, and your rule must not be given any more. Keep a holdout, so that the uplift stays known; your rule can be its baseline."),
+      h("p", {}, "From then on ask answers with the bandit's own choice, and your rule must not be given any more. Keep a holdout, so that the uplift stays known; your rule can be its baseline."),
       steering.may ? alone(steering, true) : null, byHand({ apprentice: false }));
     if (some || found.rollout) return [start, card];
     const arm = Object.fromEntries(space.modes.filter((one) => !one.context).map((one) => [one.mode, one.levels[0]]));
@@ -70,13 +70,13 @@ export function apprentice({ name, who, space, overview, steering }) {
       command(curl("POST", `${api.banditPath(name)}/ask`, { context: space.example, played: arm, propensity: 1 })), h("p", { class: "faint" }, "What would have happened is shown here once rewards come.")), start, card];
   }
 
-  const byHand = (body) => h("details", {}, h("summary", {}, "By hand"), command(curl("PATCH", api.banditPath(name), body)));
+  const byHand = (body) => h("details", {}, h("summary", {}, "As a command"), command(curl("PATCH", api.banditPath(name), body)));
 
   function off(some) {
     const holdout = overview()?.holdout ? " Its uplift is measured by the holdout: see Reward & uplift." : " What your rule earned before is no comparison: keep a holdout to measure what the bandit makes.";
     return h("section", { class: "card" }, h("h3", {}, "The bandit decides"),
       h("p", {}, `${some ? "Above is what was seen while it ran beside your rule; since then it decides itself." : "It does not run beside another rule."}${holdout}`),
-      h("p", {}, "It can learn beside your rule, whose arms are played, until you trust it."), steering.may ? alone(steering, false) : explained(who), byHand({ apprentice: true }));
+      h("p", {}, "It can learn beside your rule, whose choices are played, until you trust it."), steering.may ? alone(steering, false) : explained(who), byHand({ apprentice: true }));
   }
 
   return { what: "apprentice", element: h("div", {}, verdict, figure.element, how), show, always: true };

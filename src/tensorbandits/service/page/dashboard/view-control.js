@@ -22,8 +22,8 @@ export function gradual(steering, rollout) {
 /** From an apprentice to a bandit that decides alone, or back. */
 export function alone(steering, apprentice) {
   return apprentice
-    ? action("Switch the bandit on …", () => steering.change("settings", { apprentice: false }, { title: "Switch the bandit on?", button: "Switch it on", words: "The bandit decides by itself", notes: ["From the next decision on ask answers with the bandit's own arm, and a request that still gives an arm of your rule (played) is refused. Change your code first, or keep to 100 % of the gradual start."] }), { main: true })
-    : action("Run beside your own rule …", () => steering.change("settings", { apprentice: true }, { title: "Run beside your own rule?", button: "Run beside it", danger: true, words: "The bandit runs beside your own rule", notes: ["Your rule decides, and the bandit learns and says what it would have played. Each request must then give the arm that your rule plays (played); one that does not is refused. To stop the bandit without changing code, pause it."] }));
+    ? action("Switch the bandit on …", () => steering.change("settings", { apprentice: false }, { title: "Switch the bandit on?", button: "Switch it on", words: "The bandit decides by itself", notes: ["From the next decision on ask answers with the bandit's own choice, and a request that still gives the choice of your rule (played) is refused. Change your code first, or keep to 100 % of the gradual start."] }), { main: true })
+    : action("Run beside your own rule …", () => steering.change("settings", { apprentice: true }, { title: "Run beside your own rule?", button: "Run beside it", danger: true, words: "The bandit runs beside your own rule", notes: ["Your rule decides, and the bandit learns and says what it would have played. Each request must then give what your rule plays (played); one that does not is refused. To stop the bandit without changing code, pause it."] }));
 }
 
 export function control({ name, who, changed, steering }) {
@@ -40,7 +40,7 @@ export function control({ name, who, changed, steering }) {
     key = next;
     showDecides(detail);
     fill(form, h("h3", {}, "Settings"), steering.may ? [settings(detail, steering)] : [table([{ title: "setting" }, { title: "is" }], facts(detail), "Settings"), explained(who)]);
-    fill(end, h("h3", {}, "Delete"), steering.may ? [h("p", {}, "Ends the bandit for good: it decides nothing any more, and cannot be brought back from here. Its events stay in the store."), action("Delete this bandit …", () => remove(name, detail), { danger: true })] : [explained(who, "change a bandit")]);
+    fill(end, h("h3", {}, "Delete"), steering.may ? [h("p", {}, "Ends the bandit for good: it decides nothing any more, and cannot be brought back from here. Its events stay in the store."), action("Delete this bandit …", () => remove(name, detail, steering), { danger: true })] : [explained(who, "change a bandit")]);
     end.hidden = !steering.may;
   }
 
@@ -100,7 +100,7 @@ export function settingFields(levels, given) {
       field("A decision waits for its reward", window, "Such as 10 min, 36 h, 14 d, or a number of decisions. Empty: as long as it takes."),
       field("Reward when the wait has ended", rewards, "Such as 0, where no click means 0. Empty: none is told."),
       field("A reward counts half after", half, "Such as 14 d, or a number of rewards: the bandit forgets the past. Empty: it forgets nothing.")),
-    baseline.element, h("details", {}, h("summary", {}, "Least and most shares"), floors.element, ceilings.element)],
+    baseline.element, h("details", {}, h("summary", {}, "Smallest and largest shares"), floors.element, ceilings.element)],
     read() {
       const span = (input) => {
         const value = input.value.trim();
@@ -137,7 +137,7 @@ function settings(detail, steering) {
 }
 
 /** Ask for the name, and delete the bandit. */
-async function remove(name, detail) {
+async function remove(name, detail, steering) {
   const typed = text("");
   const gone = await ask({
     title: `Delete ${name}?`, danger: true, button: "Delete for good",
@@ -146,6 +146,7 @@ async function remove(name, detail) {
     act: () => api.remove(api.banditPath(name)),
   });
   if (!gone) return;
+  steering.made.length = 0; // a bandit that gets its name has no changes to undo
   window.location.hash = "#/";
   toast(`${name} was deleted.`);
 }

@@ -14,7 +14,7 @@ export function decisions() {
     fill(summary, found.waiting
       ? `${f.count(found.waiting)} ${found.waiting === 1 ? "decision waits" : "decisions wait"} for a reward${found.window ? `, each for at most ${f.number(found.window) === "–" || typeof found.window === "string" ? found.window : `${f.count(found.window)} rounds`}` : "; nothing ends their wait, as no window is set"}.`
       : "No decision waits: each has its reward, or its window has ended.");
-    const columns = [{ title: "waits for" }, ...found.modes.map((mode) => ({ title: mode })), { title: "id" }];
+    const columns = [{ title: "has waited" }, ...found.modes.map((mode) => ({ title: mode })), { title: "id" }];
     list.replaceChildren(...(found.oldest.length ? [table(columns, found.oldest.map((one) => [f.duration(one.age) + (one.active ? "" : " (not shown yet)"), ...one.labels, h("code", {}, one.id)]), "Decisions that wait longest")] : []));
     figure.element.hidden = !found.lag;
     fill(none, !found.lag && empty("No rewards since the server started", h("p", {}, "How long they take is shown when the next ones come.")));

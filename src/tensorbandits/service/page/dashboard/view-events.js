@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { chooser, empty, fill, h, table } from "./dom.js";
 import * as f from "./format.js";
+import { settingName, settingText } from "./steer.js";
 
 export const EVENTS = {
   Created: "created", Changed: "settings changed", Deleted: "deleted", Decided: "decided", Activated: "shown", Cancelled: "cancelled", Rewarded: "rewarded", Amended: "reward amended",
@@ -88,9 +89,9 @@ function history(name) {
     if (actors !== null && actors.join("\n") === found.actors.join("\n")) return;
     actors = found.actors;
     controls.replaceChildren(
-      chooser("what", KINDS, given.kind, (value) => choose("kind", value)),
-      chooser("by whom", [{ value: "", text: "anybody" }, ...actors.map((one) => ({ value: one, text: one }))], given.actor, (value) => choose("actor", value)),
-      day("from", "since"), day("to", "until"), save("CSV", "csv"), save("JSON lines", "jsonl"));
+      chooser("What", KINDS, given.kind, (value) => choose("kind", value)),
+      chooser("By whom", [{ value: "", text: "anybody" }, ...actors.map((one) => ({ value: one, text: one }))], given.actor, (value) => choose("actor", value)),
+      day("From", "since"), day("To", "until"), save("CSV", "csv"), save("JSON lines", "jsonl"));
   }
 
   function save(title, format) {
@@ -144,8 +145,10 @@ function rowsOf(one) {
   const start = [f.clock(one.time), who(one), kindOf(one)];
   if (one.kind === "Created") return [[...start, h("details", {}, h("summary", {}, one.words), h("ul", {}, one.items.map((item) => h("li", {}, `${item.what}: ${plain(item.after)}`)))), "", ""]];
   if (!one.items.length) return [[...start, one.words, "", ""]];
-  const value = (some) => (some === null && one.kind !== "Changed" ? "–" : plain(some));
-  return one.items.map((item, at) => [...(at ? ["", "", ""] : start), item.what, value(item.before), value(item.after)]);
+  const value = (some) => (some === null ? "–" : plain(some));
+  const settings = one.kind === "Changed"; // in the words of the page that changes them
+  const cells = (item) => (settings ? [settingName(item.what), settingText(item.what, item.before), settingText(item.what, item.after)] : [item.what, value(item.before), value(item.after)]);
+  return one.items.map((item, at) => [...(at ? ["", "", ""] : start), ...cells(item)]);
 }
 
 /** A value of a setting in words. */
@@ -164,7 +167,7 @@ function plain(value) {
 function decision(name) {
   const found = h("div", { "aria-live": "polite" });
   const field = h("input", { type: "text", required: true, maxlength: 200, spellcheck: "false", autocomplete: "off" });
-  const form = h("form", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "decision id"), field), h("button", { type: "submit" }, "Look it up"));
+  const form = h("form", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "Decision id"), field), h("button", { type: "submit" }, "Look it up"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {

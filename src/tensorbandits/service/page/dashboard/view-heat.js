@@ -94,9 +94,10 @@ function map(found, seen, what) {
   const short = (value) => (value === null ? "" : rate ? (100 * value).toFixed(high < 0.1 ? 1 : 0) : f.number(value));
   const upright = columns.length > (narrow() ? 3 : 6) || Math.max(...columns.map((text) => text.length)) > 8;
   const below = upright ? 6 * Math.min(Math.max(...columns.map((text) => text.length)), narrow() ? 14 : 28) : 20;
-  const [first, second] = [...flat].sort((a, b) => b - a);
   const best = what === "estimate" ? z.map((line, i) => [i, line.indexOf(high)]).find(([, j]) => j >= 0) : null;
-  const sure = best !== null && found.width !== null && (second === undefined || first - second > found.width[seen.rows[best[0]]][seen.columns[best[1]]]);
+  const wide = (i, j) => found.width[seen.rows[i]][seen.columns[j]];
+  const sure = best && found.width !== null // the interval of no other reaches that of the best
+    && z.every((line, i) => line.every((value, j) => value === null || (i === best[0] && j === best[1]) || high - value > (wide(...best) + wide(i, j)) / 2));
   return {
     height: Math.max(150, 24 * rows.length) + below + 60,
     data: [{

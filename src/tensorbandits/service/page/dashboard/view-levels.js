@@ -68,7 +68,7 @@ const typed = (some, words) => (some.length && some.every((one) => typeof one.la
 
 function levelForm(mode, some, steering) {
   const label = text("", { required: true });
-  const like = levelPicker("Start like", some, { any: "nothing is known of it" });
+  const like = levelPicker("Starts like", some, { any: "no other" });
   const add = action("Add …", async () => {
     const words = label.value.trim();
     if (!words) throw new Error("Give the new level a name.");

@@ -21,11 +21,12 @@ export function reward() {
     last = found;
     const some = found.policy || found.holdout || found.caller;
     rewards.element.hidden = !some;
-    uplift.element.hidden = !found.uplift;
+    const compared = some && found.uplift; // without a side that is drawn there is no time to draw it over
+    uplift.element.hidden = !compared;
     warning.replaceChildren(...suspect(found.uplift));
     none.replaceChildren(...words(found, some));
     if (some) await rewards.draw(drawRewards(found, against));
-    if (found.uplift) await uplift.draw(drawUplift(found, against, summed));
+    if (compared) await uplift.draw(drawUplift(found, against, summed));
   }
 
   return { what: "reward", element: h("div", {}, warning, controls, rewards.element, uplift.element, none), show };
@@ -34,7 +35,7 @@ export function reward() {
 /** What has to be known before any number is believed. */
 function suspect(uplift) {
   if (uplift?.whole.verdict !== "suspect") return [];
-  return [h("section", { class: "card verdict", role: "alert" }, h("h3", {}, "The comparison cannot be trusted"), h("p", {}, `${uplift.whole.words}.`))];
+  return [h("section", { class: "card verdict", role: "alert" }, h("h3", {}, "The comparison cannot be trusted"), h("p", {}, `${f.minus(uplift.whole.words)}.`))];
 }
 
 function words(found, some) {
@@ -44,7 +45,7 @@ function words(found, some) {
   }
   if (found.uplift) return [];
   if (found.apprentice) return [empty("No uplift to draw", h("p", {}, "The bandit only watches. Once it decides for a share of visitors, drawn at random, what it makes is measured: see Apprentice."))];
-  return [empty("No uplift to draw", h("p", {}, found.holdout === null && found.policy ? "Without a holdout nobody knows what would have been earned without the bandit. Set one, such as 5 % of decisions, to measure the uplift from now on: PATCH with {\"holdout\": 0.05}." : "The holdout has too few rewards yet."))];
+  return [empty("No uplift to draw", h("p", {}, found.holdout === null && found.policy ? "Without a holdout nobody knows what would have been earned without the bandit. Set one, such as 5 % of decisions, to measure the uplift from now on: see Control." : "The holdout has too few rewards yet."))];
 }
 
 const middles = (side, against) => side.start.map((_, at) => (against === "time" ? moment((side.start[at] + side.end[at]) / 2) : (side.first[at] + side.next[at]) / 2));
@@ -121,7 +122,7 @@ function drawUplift(found, against, summed) {
       xaxis: timeAxis(against, { range, zeroline: false }),
       yaxis: axis({ title: f.isRate(found.kind) ? `bandit − ${other} (percentage points)` : `bandit − ${other} (reward)`, tickformat: "+.3~r", ticksuffix: f.isRate(found.kind) ? " pp" : "", zeroline: true, zerolinewidth: 2, rangemode: "tozero" }),
     },
-    sentence: `${one.whole.words}.`,
+    sentence: `${f.minus(one.whole.words)}.`,
     table: {
       columns: [{ title: "from" }, { title: "to" }, { title: "uplift", number: true }, { title: "95 % interval", number: true }],
       rows: numbers.mean.map((mean, at) => [f.clock(summed === "so_far" ? one.start[0] : one.start[at]), f.clock(one.end[at]), write(mean), f.between(numbers.low[at], numbers.high[at], write)]),

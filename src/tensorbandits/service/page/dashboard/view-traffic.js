@@ -51,7 +51,7 @@ function draw(found, against) {
       yaxis: axis({ title: "share of decisions", tickformat: ".0%", range: [0, 1] }),
     },
     revision: found.mode,
-    sentence: `Lately most decisions are ${f.within(names[leader])} (${f.share(late[leader])}); over all time ${f.within(names[top])} (${f.share(found.totals[top])}). ${found.side === "holdout" ? "These are the arms that your rule played." : "Decisions of the holdout are left out."}`,
+    sentence: `Lately most decisions are ${f.within(names[leader])} (${f.share(late[leader])}); over all time ${f.within(names[top])} (${f.share(found.totals[top])}). ${found.side === "holdout" ? "This is what your rule played." : "Decisions of the holdout are left out."}`,
     table: {
       columns: [{ title: found.mode }, { title: "of all", number: true }, { title: "lately", number: true }],
       rows: names.map((name, at) => [name, f.share(found.totals[at], 1), f.share(late[at], 1)]),
