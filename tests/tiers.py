@@ -27,6 +27,7 @@ MEDIUM = (
     "tests/data/test_open_data.py",
     "tests/decider",
     "tests/evaluate",
+    "tests/lake",
     "tests/model/test_joint.py",
     "tests/model/test_revenue.py",
     "tests/model/test_scores.py",

@@ -246,6 +246,23 @@ class RevenueLedger(Ledger):
         self.conversions.merge(theirs.conversions)
         self.amounts.merge(theirs.amounts)
 
+    def take_over(self, other: Ledger) -> None:
+        """Hold what another ledger of the same space holds, and nothing else, if it says enough."""
+        theirs = self.taken(other)
+        super().take_over(theirs)
+        self.conversions.take_over(theirs.conversions)
+        self.amounts.take_over(theirs.amounts)
+
+    def gained(self, later: Ledger) -> RevenueLedger:
+        """Return what a later ledger has more; see :meth:`Ledger.gained`."""
+        theirs, made = self.taken(later), self.empty()
+        Ledger.merge(made, _plain(self).gained(_plain(theirs)))
+        rates = self.conversions.gained(theirs.conversions)
+        possible = (rates.totals >= 0.0) & (rates.totals <= rates.counts)
+        made.conversions = rates.excerpt(self.shape, lambda cells: np.where(possible[:, None], cells, -1))
+        made.amounts.merge(self.amounts.gained(theirs.amounts))
+        return made
+
     def fade(self, factor: float) -> None:
         """Let everything seen so far count ``factor`` times what it did."""
         super().fade(factor)

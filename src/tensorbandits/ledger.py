@@ -240,6 +240,49 @@ class Ledger:
         self._received += other._rounds
         self._version += 1
 
+    def take_over(self, other: Ledger) -> None:
+        """Hold what another ledger of the same space holds, and nothing else; cells keep their places.
+
+        Of a cell that the other one lacks next to nothing is left: what a count may fade to.
+
+        >>> ledger, other = Ledger((2, 2)), Ledger((2, 2))
+        >>> ledger.add((0, 1), 5.0); other.add([(1, 1), (0, 1)], [1.0, 2.0])
+        >>> ledger.take_over(other)
+        >>> ledger == other, ledger.cells.tolist(), ledger.received
+        (True, [[0, 1], [1, 1]], 3.0)
+        """
+        if self.shape != other.shape:
+            raise ValueError(f"ledgers of shapes {self.shape} and {other.shape} cannot take each other's place")
+        before = self._sums[:, : self._size].copy()
+        left, mean = _NEGLIGIBLE, other.mean
+        self._sums[:, : self._size] = np.array([[left], [left * mean], [left * mean * mean], [0.0], [mean]])
+        theirs = other._sums[:, : len(other)].copy()
+        self._sums[:, self._joined(other.cells, theirs[_A])] = theirs
+        change = self._sums[:, : self._size].copy()
+        change[:, : before.shape[1]] -= before
+        corrected = (change[_N] == 0.0) & (change[[_Y, _Q]] != 0.0).any(axis=0)
+        self._received += float(np.abs(change[_N]).sum() + corrected.sum())  # so that chains have news to follow
+        self._rounds = float(self.counts.sum())
+        self._log_faded = min(self._log_faded, other._log_faded)
+        self._version += 1
+
+    def gained(self, later: Ledger) -> Ledger:
+        """Return what a later ledger has more: rewards of cells that have more of them, where sums can say so.
+
+        >>> ledger, later = Ledger((2, 2)), Ledger((2, 2))
+        >>> ledger.add((0, 1), 5.0); later.add([(0, 1), (0, 1), (1, 1)], [5.0, 1.0, 2.0])
+        >>> list(ledger.gained(later))
+        [Entry(cell=(0, 1), rounds=1.0, total=1.0, squares=1.0), Entry(cell=(1, 1), rounds=1.0, total=2.0, squares=4.0)]
+        """
+        known = self.copy()
+        known.take_over(later)
+        n, cells = len(self), known.cells
+        N, Y, Q = (sums.copy() for sums in (known.counts, known.totals, known.squares))
+        for sums, before in ((N, self.counts), (Y, self.totals), (Q, self.squares)):
+            sums[:n] -= before
+        more = (N > 0.5) & (N * Q >= (1.0 - 1e-9) * Y * Y)
+        return Ledger.of(self.shape, cells[more], N[more], Y[more], Q[more])
+
     def taken(self, other: Ledger) -> Ledger:
         """Return another ledger as one of this kind, or refuse one that does not say enough."""
         return other

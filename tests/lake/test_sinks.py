@@ -1,7 +1,6 @@
 """What deciders hand to sinks is what a lake, Redis Streams or a function gets, once and whole."""
 
 import errno
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.base.folders import Folder
 from tensorbandits.lake import records
+from tensorbandits.lake.streams import StreamMover
 from tests.decider.published import decider, told
 from tests.lake.redis_server import redis_address
 
@@ -93,26 +93,22 @@ def test_two_processes_write_files_of_different_names(tmp_path: Path) -> None:
     assert len({before, one._writer, tb.ParquetSink(tmp_path)._writer}) == 3
 
 
-def test_redis_streams_get_batches_that_say_what_they_are(redis_address: str) -> None:
-    import redis
-
-    sink = tb.RedisSink(f"{redis_address}?prefix=shop:", rows=20, seconds=3_600)
-    with decider(told().snapshot(name="offers"), sink=sink) as deciding:
-        made = [deciding.ask(segment="s1").id for _ in range(50)]
+def test_what_redis_streams_get_is_moved_into_a_lake(redis_address: str, tmp_path: Path) -> None:
+    sink = tb.RedisSink(redis_address, rows=20, seconds=3_600)
+    with decider(told(floors=0.2).snapshot(name="offers"), sink=sink) as deciding:
+        made = [deciding.ask(segment="s1") for _ in range(50)]
         for one in made[:5]:
             deciding.tell(one, 1)
-    client = redis.Redis.from_url(redis_address)
-    entries = client.xrange("shop:offers:decisions")
-    assert [int(fields[b"rows"]) for _, fields in entries] == [20, 20, 10]
-    tables = [pq.read_table(io.BytesIO(fields[b"content"])) for _, fields in entries]
-    assert [one for table in tables for one in table["id"].to_pylist()] == made
-    origin = records.Origin.of(tables[0].schema)
-    assert origin is not None
-    assert (origin.kind, origin.bandit) == ("decisions", "offers")
-    [(_, fields)] = client.xrange("shop:offers:rewards")
-    assert pq.read_table(io.BytesIO(fields[b"content"]))["id"].to_pylist() == made[:5]
-    assert len({fields[b"batch"] for _, fields in entries}) == 3
-    client.close()
+        status = deciding.status()
+        assert status["problem"] is None
+    mover = StreamMover(redis_address, "offers", tmp_path)
+    mover.move()
+    decisions = lake_of(tmp_path, "decisions").to_pylist()
+    assert [(row["id"], row["propensity"], row["by"], row["draw"]) for row in decisions] == [
+        (one.id, one.propensity, one.by, one.draw) for one in made
+    ]
+    assert lake_of(tmp_path, "rewards")["id"].to_pylist() == [one.id for one in made[:5]]
+    mover.close()
 
 
 def test_snapshots_are_published_to_redis_and_followed(redis_address: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tensorbandits.bandit.brought import Brought
 from tensorbandits.bandit.core import restored_core
 from tensorbandits.bandit.running import check_learning
 from tensorbandits.bandit.sharing import PublishCount, Sharing
@@ -39,6 +40,8 @@ _OF_LOGS = (
 class Copies(Sharing):
     """Saves everything and makes it again; :class:`~tensorbandits.Bandit` has these methods."""
 
+    _brought: Brought | None
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, whole or not at all: space, rules, policy, open and recent decisions."""
         codec.save(path, "bandit", _VERSION, self.state_dict())
@@ -48,6 +51,8 @@ class Copies(Sharing):
         self._do(None)
         state = {name: part for name, part in self._core.frozen()().items() if name not in _OF_LOGS}
         own = {"rng": copy.deepcopy(self._rng.bit_generator.state), "learning": self.learning}
+        if self._brought is not None:
+            own["brought"] = self._brought.state()
         return state | own | {"published": self._published._asdict()}
 
     @classmethod
@@ -87,7 +92,10 @@ class Copies(Sharing):
             self = cls.__new__(cls)
             self._clock, self.learning = clock, check_learning(state.get("learning", "ask"))
             self._own(restored_core(dict(state), self._now(), check_count(state["ring"], "ring"), code))
-            self._published = PublishCount.read(state.get("published"))
+            self._published, self._brought = (
+                PublishCount.read(state.get("published")),
+                Brought.read(state.get("brought")),
+            )
             self._rng = np.random.default_rng()
             if fresh:
                 self.policy.reseed(None)

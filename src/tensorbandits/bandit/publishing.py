@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 from tensorbandits.bandit.published import PublishedSnapshot, SnapshotRefusedError, check_uid
 from tensorbandits.base.checks import check_count, check_installed
@@ -143,7 +143,8 @@ class RedisPlace(SnapshotPlace):
     """
 
     def __init__(self, address: str) -> None:
-        self._redis, self._key = redis_of(address, "key", "tensorbandits:snapshot")
+        plain, self._key = _key_of(address)
+        self._redis = redis_at(plain)
         self.shown = without_password(address)
 
     def pointer(self) -> Pointer | None:
@@ -177,20 +178,30 @@ def place_of(address: str | os.PathLike[str]) -> SnapshotPlace:
     return FolderPlace(text)
 
 
-def redis_of(address: str, option: str, usual: str) -> tuple[Any, str]:
-    """Return a connection to Redis and the text that one option of its address gives, such as ``?key=offers``."""
+def redis_at(address: str) -> Any:
+    """Return a connection to Redis, which is made when it is first used."""
     check_installed("an address of Redis", "redis", extra="redis")
     import redis
 
+    times = {"socket_timeout": 10.0, "socket_connect_timeout": 5.0, "health_check_interval": 30}
+    try:
+        return redis.Redis.from_url(address, **times)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the address {without_password(address)!r} cannot be used ({error})") from None
+
+
+def _key_of(address: str) -> tuple[str, str]:
+    """An address of Redis without the key that it names, and the key.
+
+    >>> _key_of("redis://localhost:6379/0?key=offers")
+    ('redis://localhost:6379/0', 'offers')
+    """
     parts = urlsplit(address)
     options = parse_qs(parts.query, keep_blank_values=True)
-    given = options.pop(option, None)
-    if given is not None and (len(given) > 1 or not given[0]):
-        raise ValueError(f"{without_password(address)!r} gives {option}={given}; give one, as ?{option}=offers")
-    rest = "&".join(f"{name}={value}" for name, values in options.items() for value in values)
-    plain = urlunsplit(parts._replace(query=rest))
-    times = {"socket_timeout": 10.0, "socket_connect_timeout": 5.0, "health_check_interval": 30}
-    return redis.Redis.from_url(plain, **times), usual if given is None else given[0]
+    given = options.pop("key", [])
+    if len(given) != 1 or not given[0]:
+        raise ValueError(f"{without_password(address)!r} gives key={given}; give one, as redis://host/0?key=offers")
+    return urlunsplit(parts._replace(query=urlencode(options, doseq=True))), given[0]
 
 
 def without_password(address: str) -> str:

@@ -39,6 +39,11 @@ class Sharing(Running):
 
     _published: PublishCount
 
+    @property
+    def uid(self) -> str:
+        """Who this bandit is to deciders, wherever it is loaded; one that is made anew under its name has another."""
+        return self._published.uid
+
     def snapshot(self, *, name: str = "bandit", draws: int | None = None) -> PublishedSnapshot:
         """Return all that deciding needs, as it is now, for :class:`~tensorbandits.Decider`; for policies that sample.
 

@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorbandits.bandit import commands, warm_start
+from tensorbandits.bandit.brought import Brought, same_rewards
 from tensorbandits.bandit.decision import Decision, number_of
 from tensorbandits.bandit.events import Imported
 from tensorbandits.bandit.rows import reward_rows
 from tensorbandits.bandit.running import Running
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Missing
+from tensorbandits.ledger import Ledger
 from tensorbandits.space.labels import Label
 
 
 class Telling(Running):
     """Takes rewards by name; :class:`~tensorbandits.Bandit` has these methods."""
+
+    _brought: Brought | None = None  # rewards that were added up elsewhere
 
     def tell(
         self,
@@ -127,6 +131,38 @@ class Telling(Running):
             ledger, levels = other.policy.copy_ledger(), other.space.levels
         past = warm_start.Past(dict(zip(other.space.modes, levels, strict=True)), ledger)
         return self._start(commands.Import(past, fixed, unknown, weight))
+
+    def bring_rewards(self, ledger: Ledger) -> bool:
+        """Learn sums in the place of those that were brought before; say whether they are others.
+
+        For those who add rewards up elsewhere, again and again, such as a lake. What was told otherwise stays beside
+        them, and what is believed goes on from where it is. Only the policy learns of it: the timeline, comparisons and
+        what drift is found from are of what was told here. For policies that sample.
+
+        >>> from tensorbandits import Bandit, Ledger, Space
+        >>> bandit, sums = Bandit(Space({"offer": ["a", "b"]}), reward="bernoulli", seed=0), Ledger((2,))
+        >>> bandit.tell(arm={"offer": "a"}, reward=1)
+        >>> sums.add([(0,), (1,)], [31, 2], trials=[1_000, 1_000])
+        >>> bandit.bring_rewards(sums), bandit.bring_rewards(sums), bandit.policy.ledger.rounds
+        (True, False, 2001.0)
+        """
+        self._do(None)
+        core = self._core
+        with core.learner.still():
+            held = self.policy.copy_ledger()
+            own = held if self._brought is None else self._brought.own_by(held)
+            whole = own.empty()
+            whole.merge(own)
+            whole.merge(ledger)
+            if same_rewards(whole, held):
+                self._brought = Brought(own, held)
+                return False
+            core.learner.leave([lambda policy: policy.replace_ledger(whole)])
+            core.learner.take_in()  # which raises if the policy refuses it
+            self._brought = Brought(own, self.policy.copy_ledger())
+            with core.lock:
+                core.state.rewards = whole.rounds
+        return True
 
     def _start(self, command: commands.Import) -> warm_start.WarmStart:
         [event] = self._do(command)

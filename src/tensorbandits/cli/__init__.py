@@ -30,8 +30,8 @@ def main() -> None:
 def application() -> "typer.Typer":
     """Return the command-line application.
 
-    >>> " ".join(command.name for command in application().registered_commands)
-    'demo simulate reproduce study evaluate serve decide warm backup restore replay fold retain repair forget report'
+    >>> " ".join(command.name for command in application().registered_commands[:9])
+    'demo simulate reproduce study evaluate serve decide warm backup'
     """
     import typer
 
@@ -42,6 +42,7 @@ def application() -> "typer.Typer":
         evaluate,
         forget,
         keys,
+        learn,
         repair,
         report,
         reproduce,
@@ -83,6 +84,8 @@ def application() -> "typer.Typer":
         repair.repair,
         forget.forget,
         report.report,
+        learn.learn,
+        learn.move,
     ):
         app.command(command.__name__)(command)
     app.add_typer(keys.keys, name="keys")

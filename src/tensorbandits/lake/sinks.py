@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from tensorbandits.bandit.publishing import redis_of, without_password
+from tensorbandits.bandit.publishing import redis_at, without_password
 from tensorbandits.base.checks import check_count, check_installed, check_positive
 from tensorbandits.base.folders import Folder
 from tensorbandits.decider.sending import EventBatch, Sink
@@ -76,15 +76,14 @@ class ParquetSink(_Rolled):
 
 
 class RedisSink(_Rolled):
-    """Adds batches to two Redis Streams of a bandit: ``NAME:decisions`` and ``NAME:rewards``.
+    """Adds events to two Redis Streams of a bandit, one entry each: ``NAME:decisions`` and ``NAME:rewards``.
 
-    An entry is a batch: ``content`` is a Parquet file of records, which says of which bandit it is, ``rows`` how many
-    there are, and ``batch`` is the same when a batch comes again, after an answer that was lost. ``tensorbandits move``
-    writes entries into a lake.
+    ``tensorbandits move`` writes them into a lake; other readers find the columns of the lake as JSON in the field
+    ``row``.
 
     Parameters
     ----------
-    address : ``"redis://host:6379/0"``; with ``?prefix=shop:`` the names of streams begin so.
+    address : ``"redis://host:6379/0"``.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
 
     >>> RedisSink("redis://:secret@localhost:6379/0", rows=500)
@@ -94,24 +93,17 @@ class RedisSink(_Rolled):
     def __init__(self, address: str, *, rows: int = 1_000, seconds: float = 0.5) -> None:
         super().__init__(rows, seconds)
         check_installed("records of decisions", "pyarrow", extra="lake")
-        self._redis, self._prefix = redis_of(address, "prefix", "")
-        self._shown, self._writer = without_password(address), uuid.uuid4().hex[:12]
-
-    def own_again(self) -> None:
-        """Name batches otherwise than the parent process; connections are made anew by themselves."""
-        self._writer = uuid.uuid4().hex[:12]
+        self._redis, self._shown = redis_at(address), without_password(address)
 
     def write(self, batch: EventBatch) -> int:
         """Add a batch to its stream."""
-        from tensorbandits.lake import records
+        from tensorbandits.lake.streams import entry_of, stream_of
 
-        table = records.table(batch.kind, batch.columns(), batch.bandit, batch.uid)
-        entry = {
-            "content": records.packed(table),
-            "rows": len(batch.events),
-            "batch": f"{self._writer}-{batch.number}",
-        }
-        self._redis.xadd(f"{self._prefix}{batch.bandit}:{batch.kind}", entry)
+        name = stream_of(batch.bandit, batch.kind)
+        with self._redis.pipeline(transaction=False) as pipe:  # what comes twice counts once
+            for row in batch.rows():
+                pipe.xadd(name, entry_of(row, batch.uid))
+            pipe.execute()
         return 0
 
     def close(self) -> None:

@@ -171,6 +171,31 @@ class ApproximateThompsonSampling(Policy):
     def _grow(self, shape: Cell) -> None:
         self._draw = None
 
+    def replace_ledger(self, ledger: Ledger) -> None:
+        """Learn from other sums in the place of all rewards told so far; what is believed goes on from there.
+
+        >>> from tensorbandits import TensorThompsonSampling
+        >>> policy, sums = TensorThompsonSampling((2, 3), rank=1, seed=0), Ledger((2, 3))
+        >>> policy.tell((0, 1), 5.0)
+        >>> sums.add([(0, 1), (1, 2)], [4.0, 1.0])
+        >>> policy.replace_ledger(sums)
+        >>> policy.ledger == sums
+        True
+        """
+        if not isinstance(ledger, Ledger):
+            raise TypeError(f"{ledger!r} is no Ledger; add rewards to one of shape {self.shape}, and give that")
+        if ledger.shape != self.shape:
+            raise ValueError(f"the ledger has shape {ledger.shape}, the policy {self.shape}; both must be the same")
+        self.check_ledger(ledger)
+        with self._turns.frozen():
+            news = self._ledger.gained(ledger)
+            self._ledger.take_over(ledger)
+            self._observe_ledger(self._possible(news))
+
+    def _possible(self, ledger: Ledger) -> Ledger:
+        """What of a ledger can be sums of rewards here: differences of sums need not be, where some were corrected."""
+        return ledger
+
     def propensity(self, cell: Sequence[int], allowed: Any = None) -> float:
         """Return the probability that the next ``ask`` returns this cell, given its context and what is allowed.
 
@@ -426,6 +451,12 @@ class ModelSampling(ApproximateThompsonSampling):
             sums = f"add up to {totals[row]:g}, their squares to {squares[row]:g}"
             what = f"reward {row} is {totals[row]:g}" if counts[row] == 1 else f"{counts[row]:g} rewards {sums}"
             raise ValueError(f"{what}; {self._allowed_rewards}")
+
+    def _possible(self, ledger: Ledger) -> Ledger:
+        if ledger.kind:
+            return ledger
+        fine = self.oracle.likelihood.may_add_up(ledger.counts, ledger.totals, ledger.squares)
+        return ledger.excerpt(self.shape, lambda cells: np.where(fine[:, None], cells, -1))
 
     @property
     def _allowed_rewards(self) -> str:

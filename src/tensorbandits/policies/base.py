@@ -392,6 +392,17 @@ class Policy(ABC):
         self.check_ledger(ledger)
         self._turns.submit(apply, self, RewardSums(ledger.copy(), pseudo))
 
+    def replace_ledger(self, ledger: Ledger) -> None:
+        """Learn from other sums in the place of all rewards told so far; what is believed goes on from there.
+
+        For those who add rewards up elsewhere, again and again: some come, some are corrected. Policies that sample
+        take them, as they keep nothing of rewards but the ledger.
+        """
+        raise ValueError(
+            f"{type(self).__name__} keeps more of its rewards than their sums, which cannot be replaced; use a policy "
+            "that samples, such as TensorThompsonSampling, or tell it all rewards once with tell_ledger"
+        )
+
     @property
     def pseudo(self) -> Ledger:
         """How many of the rewards in the ledger nobody earned, by cell; to be read only. Its sums say nothing."""

@@ -17,7 +17,7 @@ from tensorbandits.bandit.settings import named
 from tensorbandits.decider.decider import Decider, DeciderClosedError, SnapshotDecision
 from tensorbandits.decider.following import NoSnapshotError
 from tensorbandits.decider.sending import SinkFullError
-from tensorbandits.service.deciding.repeats import Repeats
+from tensorbandits.service.deciding.repeats import RepeatedAnswers
 from tensorbandits.service.http import errors, schemas
 from tensorbandits.service.http.access import methods
 from tensorbandits.service.http.errors import Problem, unknown_bandit
@@ -48,7 +48,7 @@ class DecideApp:
         started: Callable[[], None] | None = None,
     ) -> None:
         self._deciders, self._keys, self._metrics, self._started = list(deciders), keys, metrics, started
-        self._repeats = Repeats()
+        self._repeats = RepeatedAnswers()
         self._counted: dict[str, dict[str, int]] = {}  # of each bandit, what the metrics know
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

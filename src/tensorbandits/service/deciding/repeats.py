@@ -7,10 +7,10 @@ from tensorbandits.service.engine.errors import KeyReusedError
 _MOST = 10_000  # answers that are remembered
 
 
-class Repeats:
+class RepeatedAnswers:
     """The last answers to requests that carry a key, or an id of the caller's.
 
-    >>> repeats = Repeats()
+    >>> repeats = RepeatedAnswers()
     >>> repeats.put("visit-1", "asked", b"answer")
     >>> repeats.find("visit-1", "asked"), repeats.find("visit-2", "asked")
     (b'answer', None)
