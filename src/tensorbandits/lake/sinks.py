@@ -13,7 +13,7 @@ from typing import Any
 from tensorbandits.bandit.publishing import redis_at, without_password
 from tensorbandits.base.checks import check_count, check_installed, check_positive
 from tensorbandits.base.folders import Folder
-from tensorbandits.decider.sending import EventBatch, Sink
+from tensorbandits.decider.sending import KINDS, EventBatch, Sink
 from tensorbandits.decider.web import bandit_address, call, headers_of
 
 _SECONDS = 30.0  # that a service has to answer
@@ -49,8 +49,13 @@ class ParquetSink(_Rolled):
     def __init__(self, address: str | os.PathLike[str], *, rows: int = 50_000, seconds: float = 10.0) -> None:
         super().__init__(rows, seconds)
         check_installed("a lake", "pyarrow", extra="lake")
+        from tensorbandits.lake import records
+
         self._folder = Folder(address)
         self._writer = uuid.uuid4().hex[:12]
+        for kind in KINDS:  # what writing loads is loaded now, and not while the first decisions wait to be written
+            names = records.schema(kind, "any", "00").names
+            records.packed(records.table(kind, {name: [] for name in names}, "any", "00"))
 
     def own_again(self) -> None:
         """Write files of other names than the parent process."""
