@@ -152,16 +152,20 @@ def side_by_side(settings: Settings) -> Result:
         _published(folder)
         with processes(2, str(folder / "published"), str(folder / "lake"), folder) as both:
             rates: dict[str, list[float]] = {"one": [], "two": []}
+            spent: dict[str, list[float]] = {"one": [], "two": []}
             for _ in range(settings["slices"]):
                 for name, some in (("one", both[:1]), ("two", both)):
                     for process in some:
                         process.send("decide", seconds=settings["seconds"])
                     found = [process.read() for process in some]
                     rates[name].append(sum(one["count"] / one["seconds"] for one in found))
+                    spent[name].append(sum(one["count"] / one["ran"] for one in found))
             ratios = [two / one for one, two in zip(rates["one"], rates["two"], strict=True)]
             made = sum(process.made for process in both)
         logged = sum(table.num_rows for table in records(folder / "lake"))
-    return {**rates, "ratio": float(np.median(ratios)), "ratios": ratios, "made": made, "logged": logged}
+    by_core = float(np.median(spent["two"]) / np.median(spent["one"]))
+    both_rates = {**rates, "ratio": float(np.median(ratios)), "ratios": ratios}
+    return both_rates | {"spent": spent, "by core": by_core, "made": made, "logged": logged}
 
 
 def swaps(settings: Settings) -> Result:
@@ -182,11 +186,19 @@ def swaps(settings: Settings) -> Result:
                     kept[name].append(decider.read())
     found: Result = {}
     for name, slices in kept.items():
-        times = np.concatenate([one["times"] for one in slices]) / 1e3
-        quantiles = np.quantile(times, [0.5, 0.9, 0.99, 0.999])
-        found[name] = dict(zip(("p50", "p90", "p99", "p99.9"), quantiles.tolist(), strict=True))
-        found[name] |= {"count": len(times), "swaps": sum(one["swaps"] for one in slices), "most": float(times.max())}
+        found[name] = _quantiles([one["times"] for one in slices])
+        found[name] |= {"swaps": sum(one["swaps"] for one in slices)}
+        found[f"{name} control"] = _quantiles([one["control"] for one in slices])
     return found
+
+
+def _quantiles(slices: list[list[int]]) -> Result:
+    """Return quantiles of all times, in microseconds, and p99 beside the median in each slice."""
+    times = np.concatenate(slices) / 1e3
+    quantiles = np.quantile(times, [0.5, 0.9, 0.99, 0.999])
+    tails = [float(np.divide(*np.quantile(one, [0.99, 0.5]))) for one in slices]
+    named = dict(zip(("p50", "p90", "p99", "p99.9"), quantiles.tolist(), strict=True))
+    return named | {"count": len(times), "most": float(times.max()), "tails": tails}
 
 
 def lost(settings: Settings) -> Result:

@@ -54,13 +54,13 @@ def _rates(found: Found, options: Options) -> list[Part]:
     ]  # fmt: skip
     return [
         Text(
-            f"In turns of {settings['seconds']:g} seconds, 8 clients ask the durable service as fast as it answers, and "
-            "one process decides one by one, with a rule, floors of 5 %, a holdout of 5 % and a lake as its sink; it "
-            "follows the snapshots of that same service. The time of a decider's turn ends when its last decision lies "
-            f"in the lake. Medians: {durable:,.0f} decisions a second in the service, {here:,.0f} in the decider "
-            f"({result['microseconds']:.1f} µs of processor time each, with writing files). All "
-            f"{result['made']:,} decisions were logged but {result['made'] - fit['decisions']:,.0f}, "
-            f"and {result['dropped']:,} were dropped; {result['snapshots']} snapshots came."
+            f"In turns of {settings['seconds']:g} seconds, 8 clients ask the durable service as fast as it answers, "
+            "and one process decides one by one, with a rule, floors of 5 %, a holdout of 5 % and a lake as its "
+            "sink; it follows the snapshots of that same service. The time of a decider's turn ends when its last "
+            f"decision lies in the lake. Medians: {durable:,.0f} decisions a second in the service, {here:,.0f} in "
+            f"the decider ({result['microseconds']:.1f} µs of processor time each, with writing files). All "
+            f"{result['made']:,} decisions were logged but {result['made'] - fit['decisions']:,.0f}, and "
+            f"{result['dropped']:,} were dropped; {result['snapshots']} snapshots came."
         ),
         Table(["required", "measured", "verdict"], rows),
     ]
@@ -69,15 +69,19 @@ def _rates(found: Found, options: Options) -> list[Part]:
 def _processes(found: Found, options: Options) -> list[Part]:
     [(_, result)] = found
     one, two = np.median(result["one"]), np.median(result["two"])
-    row = [f"{one:,.0f}", f"{two:,.0f}", f"{result['ratio']:.2f}", f"at least {SCALES:g}"]
-    said = f"Medians of turns; {result['logged']:,} of {result['made']:,} decisions lie in the lake"
-    return [
-        Table(
-            ["one process, a second", "two processes", "ratio", "required", "verdict"],
-            [[*row, _verdict(result["ratio"] >= SCALES, options)]],
-            said,
-        )
-    ]
+    spent = result["spent"]
+    rows = [
+        ["of the clock", f"{one:,.0f}", f"{two:,.0f}", f"{result['ratio']:.2f}", f"at least {SCALES:g}",
+         _verdict(result["ratio"] >= SCALES, options)],
+        ["of processor time", f"{np.median(spent['one']):,.0f}", f"{np.median(spent['two']):,.0f}",
+         f"{result['by core']:.2f}", f"at least {SCALES:g}", _verdict(result["by core"] >= SCALES, options)],
+    ]  # fmt: skip
+    said = (
+        f"Medians of turns, each until the last decision lies in the lake ({result['logged']:,} of "
+        f"{result['made']:,} do); two processes need two cores that are free. What two processes decide in a second "
+        f"of processor time each is what they do where nothing else runs. Now: {result['busy']}"
+    )
+    return [Table(["a second", "one process", "two processes", "ratio", "required", "verdict"], rows, said)]
 
 
 def _swaps(found: Found, options: Options) -> list[Part]:
@@ -85,24 +89,19 @@ def _swaps(found: Found, options: Options) -> list[Part]:
     for settings, result in found:
         how = "as fast as it can" if not settings["pace"] else "100, then a pause of 10 ms"
         for name, words in (("still", "none"), ("swapped", "one a second")):
-            one = result[name]
-            tail = one["p99"] / one["p50"]
+            one, control = result[name], result[f"{name} control"]
+            tail, usual = np.median(one["tails"]), np.median(control["tails"])
             rows.append(
-                [how, f"{words}: {one['swaps']}", f"{one['count']:,}", *(f"{one[p]:.1f}" for p in ("p50", "p99", "p99.9")),
-                 f"{one['most'] / 1e3:.1f}", f"{tail:.2f}", _verdict(tail <= TAIL, options)]
+                [how, f"{words}: {one['swaps']}", f"{one['count']:,}", f"{one['p50']:.1f}", f"{one['p99']:.1f}",
+                 f"{one['p99.9']:,.1f}", f"{tail:.2f}", f"{usual:.2f}", _verdict(tail <= TAIL, options)]
             )  # fmt: skip
-    head = [
-        "decides",
-        "new snapshots",
-        "decisions",
-        "p50 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "longest ms",
-        "p99 / p50",
-        "at most 2",
-    ]
-    return [Table(head, rows, "Time of single decisions, with a lake as the sink")]
+    head = ["decides", "new snapshots", "decisions", "p50 µs", "p99 µs", "p99.9 µs", "p99 / p50", "of nothing"]
+    said = (
+        "Time of single decisions, with a lake as the sink. Ratios are medians of slices; `of nothing` is that of "
+        "three digests of 80 bytes, timed after each decision, which shows what other processes do to so short a "
+        "time. Now: " + "; ".join(result["busy"] for _, result in found)
+    )
+    return [Table([*head, f"at most {TAIL:g}"], rows, said)]
 
 
 def _costs(found: Found, options: Options) -> list[Part]:
@@ -114,8 +113,9 @@ def _costs(found: Found, options: Options) -> list[Part]:
                      f"{one['token']}"])  # fmt: skip
     head = ["combinations", "rank", "rules", "floors, holdout", "µs a decision", "µs, new request", "snapshot", "token"]
     said = (
-        "Processor time of one core without a sink; a request is new the first time that a segment is asked for after a "
-        "snapshot, which a decider does ahead for those of late. Snapshots have 16 posterior draws; tokens in characters"
+        "Processor time of one core without a sink; a request is new the first time that a segment is asked for "
+        "after a snapshot, which a decider does ahead for those of late. Snapshots have 16 posterior draws; tokens "
+        "in characters"
     )
     return [Table(head, rows, said)]
 
@@ -135,7 +135,10 @@ def _sizes(found: Found, options: Options) -> list[Part]:
         ]
         for kind in ("decisions", "rewards")
     ]
-    said = f"A decision that waits for the sink takes {one['waiting']:.0f} bytes of memory; its token is {one['token']} characters"
+    said = (
+        f"A decision that waits for the sink takes {one['waiting']:.0f} bytes of memory; its token has {one['token']} "
+        "characters"
+    )
     return [Table(["events", "bytes in a lake", "bytes in Redis", "events and files of the lake"], rows, said)]
 
 
@@ -146,10 +149,10 @@ def _lost(found: Found, options: Options) -> list[Part]:
     twice = sum(one["twice"] for one in kills)
     return [
         Text(
-            f"{len(kills)} deciders that decided as fast as they could, with a sink that writes every second or 50,000 "
-            f"events, were killed (`SIGKILL`) after 1.5 to 4.5 seconds. Of {sum(one['made'] for one in kills):,} decisions "
-            f"{sum(lost):,} were not in the lake, at most {max(lost):,} of one decider, and {twice} were there twice; "
-            "all files were whole."
+            f"{len(kills)} deciders that decided as fast as they could, with a sink that writes every second or "
+            "50,000 events, were killed (`SIGKILL`) after 1.5 to 4.5 seconds. Of "
+            f"{sum(one['made'] for one in kills):,} decisions {sum(lost):,} were not in the lake, at most "
+            f"{max(lost):,} of one decider, and {twice} were there twice; all files were whole."
         )
     ]
 
@@ -173,11 +176,12 @@ def _ages(found: Found, options: Options) -> list[Part]:
     parts.insert(
         0,
         Text(
-            "The campaign of the tutorial (8 x 30 x 6, a rule, floors of 10 %, a holdout of 10 %, a window of 5 minutes, "
-            "clicks 10 minutes late on average, one in 20 lost) at more visitors a second, without the changes of its "
-            "levels. Decisions between two snapshots are drawn together, as they have one law. Learning in process is "
-            "learning once a second. An age of 0 to 10 s is a snapshot every 10 s that is used at once; 10 to 20 s, one "
-            "that is used 10 s late. Worlds are the same for all ages. ± is a standard error of the ratio."
+            "The campaign of the tutorial (8 x 30 x 6, a rule, floors of 10 %, a holdout of 10 %, a window of 5 "
+            "minutes, clicks 10 minutes late on average, one in 20 lost) at more visitors a second, without the "
+            "changes of its levels. Decisions between two snapshots are drawn together, as they have one law. "
+            "Learning in process is learning once a second. An age of 0 to 10 s is a snapshot every 10 s that is "
+            "used at once; 10 to 20 s, one that is used 10 s late. Worlds are the same for all ages. ± is a "
+            "standard error of the ratio."
         ),
     )
     return parts

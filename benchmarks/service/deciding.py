@@ -6,6 +6,7 @@ many decisions were made, also when the process is killed.
 
 from __future__ import annotations
 
+import hmac
 import json
 import mmap
 import os
@@ -35,6 +36,7 @@ MODES = {
 }
 RULE = {"offer": "offer 3", "channel": "channel 1"}  # never together
 SHARES = {"floors": 0.05, "holdout": 0.05}
+_KEY, _NOTHING = bytes(32), (bytes(80), bytes(80), bytes(80))
 _FLUSH = 60.0  # seconds that the sink may take at the end of a slice
 
 
@@ -57,18 +59,26 @@ def decide(decider: tb.Decider, contexts: Sequence[str], seconds: float, counter
 def timed(decider: tb.Decider, contexts: Sequence[str], seconds: float, pace: float) -> dict[str, Any]:
     """Decide at a pace for so many seconds; return the nanoseconds of each decision, and the snapshots that came."""
     ask, clock = decider.ask, time.perf_counter_ns
-    before, times, versions = decider.status()["snapshots"], [], set()
+    before, times, control = decider.status()["snapshots"], [], []
     end, at = clock() + int(seconds * 1e9), 0
     while clock() < end:
         context = contexts[at % len(contexts)]
         began = clock()
-        decision = ask(segment=context)
+        ask(segment=context)
         times.append(clock() - began)
-        versions.add(decision.snapshot)
+        began = clock()
+        nothing()
+        control.append(clock() - began)
         at += 1
         if pace and at % 100 == 0:
             time.sleep(pace)
-    return {"times": times, "swaps": decider.status()["snapshots"] - before, "versions": len(versions)}
+    return {"times": times, "control": control, "swaps": decider.status()["snapshots"] - before}
+
+
+def nothing() -> None:
+    """Take about as long as a decision, and decide nothing: what the machine does to its time is the machine's."""
+    for at in _NOTHING:
+        hmac.digest(_KEY, at, "sha256")
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from tensorbandits.tensor.allowed import NothingAllowedError
 
 REQUESTS = 4_096  # of which what was worked out is kept, each with its arms
 REST = 100_000  # arms of floors and of the holdout that are kept for all requests together, about 500 bytes each
+_REPEATED = 10_000  # arms of a floor or of the holdout of which those of late are worked out for the next snapshot too
 _LISTED = 10_000  # arms of a floor or of the holdout that are numbered where rules forbid some by combination
 _AT_ONCE = 4  # requests that are worked out before other threads have a moment
 
@@ -93,12 +94,13 @@ class ReadySnapshot:
         ready: dict[int, ReadyRequest] = {}
         for request in gently(used, _AT_ONCE):
             try:
-                ready[id(request)] = self.request(request.ask)
+                found = ready[id(request)] = self.request(request.ask)
+                found.prepare(request)
             except (IndexError, ValueError):  # a level is retired now; whoever asks again is told so
                 continue
         for words, request in gently(list(before.by_words.items()), 64 * _AT_ONCE):
-            if (found := ready.get(id(request))) is not None:
-                self.by_words[words] = found
+            if id(request) in ready:
+                self.by_words[words] = ready[id(request)]
 
 
 class ReadyRequest:
@@ -123,6 +125,13 @@ class ReadyRequest:
         self._ends = [0.0, *accumulate(shares)]
         self._ends[-1] = 1.0  # sums of shares may be a bit less
 
+    def prepare(self, before: ReadyRequest) -> None:
+        """Work out the arms of floors and of the holdout that came of late, of which others will come again."""
+        for (part, known), (other, numbers) in zip(self._others, before._others, strict=False):
+            if part.group.count == other.group.count <= _REPEATED:
+                for number in gently(list(numbers), 16 * _AT_ONCE):
+                    self._other(part, known, number)
+
     def draw(self, at: float, rng: np.random.Generator) -> ReadyArm:
         """Return an arm, given a random number from 0 to below 1; ``rng`` is for arms that are too many to number."""
         place = bisect_right(self._ends, at) - 1
@@ -133,12 +142,14 @@ class ReadyRequest:
         if group.combined and group.count > _LISTED:
             return self._names.ready(self._law.other(part, group.draw(rng), self._draws))
         number = min(int((at - begin) / (self._ends[place + 1] - begin) * group.count), group.count - 1)
-        found = known.get(number)
-        if found is None:
-            found = self._names.ready(self._law.other(part, group.arm(number), self._draws))
-            if self._names.room > 0:
-                self._names.room -= 1
-                known[number] = found
+        return known.get(number) or self._other(part, known, number)
+
+    def _other(self, part: OtherPart, known: dict[int, ReadyArm], number: int) -> ReadyArm:
+        """Return an arm of a floor or of the holdout, by its number, and keep it if there is room."""
+        found = self._names.ready(self._law.other(part, part.group.arm(number), self._draws))
+        if self._names.room > 0:
+            self._names.room -= 1
+            known[number] = found
         return found
 
     def played(self, cell: Cell, propensity: float | None) -> ReadyArm:

@@ -26,7 +26,7 @@ from tensorbandits.decider.arms import ReadyArm, ReadyRequest, ReadySnapshot
 from tensorbandits.decider.following import Follower, NoSnapshotError
 from tensorbandits.decider.sending import EventSender, Sink, ToldEvent
 from tensorbandits.decider.sources import GivenSource, source_of
-from tensorbandits.decider.tokens import Token, TokenKeys, make_token
+from tensorbandits.decider.tokens import Token, TokenKeys, looks_like_token, make_token
 from tensorbandits.space.labels import Label
 
 _NUMBERS = 4_096  # random numbers that are made at once
@@ -346,7 +346,8 @@ class Decider:
         """Hand the reward of a decision to the sink, by its id, which any decider of this bandit may have made.
 
         Whoever learns counts it once: the same again changes nothing, another one only with ``amend``. An id that was
-        not signed with a known key, was altered, is of another bandit, or is too old, is refused.
+        not signed with a known key, was altered, is of another bandit, or is too old, is refused. One that is no token
+        goes on to a service that is the sink, which knows the ids of its own decisions.
         """
         ready = self._ready()
         self._sink().add_rewards([self._told(ready, decision, reward, check_flag(amend, "amend"))])
@@ -363,7 +364,9 @@ class Decider:
 
     def _told(self, ready: ReadySnapshot, decision: Any, reward: Any, amend: bool) -> ToldEvent:
         text, now = number_of(decision), self._clock()
-        token = Token.read(text, self._keys, ready.published.uid, oldest=self._expires, now=now)
+        token = None
+        if looks_like_token(text) or not getattr(self._sink().sink, "knows_ids", False):
+            token = Token.read(text, self._keys, ready.published.uid, oldest=self._expires, now=now)
         return ToldEvent(text, now, ready.published.check_reward(reward), amend, token)
 
     def _sink(self) -> EventSender:

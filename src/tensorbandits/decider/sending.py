@@ -37,13 +37,16 @@ class DecidedEvent(NamedTuple):
 
 
 class ToldEvent(NamedTuple):
-    """A reward as it waits for the sink; ``token`` is what the verified id says of the decision."""
+    """A reward as it waits for the sink; ``token`` is what the verified id says of the decision.
+
+    It is ``None`` for an id that is no token, which only sinks get that know such ids.
+    """
 
     id: str
     time: float
     reward: float
     amend: bool
-    token: Token
+    token: Token | None
 
 
 class EventBatch(NamedTuple):
@@ -63,7 +66,7 @@ class EventBatch(NamedTuple):
         """When the decisions were made that the events are about, in seconds."""
         if self.kind == "decisions":
             return [event.milliseconds / 1e3 for event in self.events]
-        return [event.token.time for event in self.events]
+        return [event.token.time for event in self.events]  # a sink that knows other ids asks for no times
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the columns of the events, times in microseconds since 1970.

@@ -23,6 +23,8 @@ _MOST = 1_000  # rewards of one request to a service
 class _Rolled:
     """When a batch is handed over: after so many events, or so many seconds."""
 
+    knows_ids = False  # whether rewards of ids that are no tokens may be handed over too
+
     def __init__(self, rows: int, seconds: float) -> None:
         self.rows, self.seconds = check_count(rows, "rows"), check_positive(seconds, "seconds")
 
@@ -129,9 +131,13 @@ class HttpSink(_Rolled):
     name : what the page of the service calls this decider.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
 
+    Rewards of ids that are no tokens go there too: the service knows those of its own decisions.
+
     >>> HttpSink("https://bandits.example/v1/bandits/offers", api_key="tb_...", name="web-1")
     HttpSink('https://bandits.example/v1/bandits/offers')
     """
+
+    knows_ids = True
 
     def __init__(
         self,
