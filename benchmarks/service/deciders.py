@@ -44,7 +44,7 @@ def plan(options: Options) -> list[Settings]:
     found: list[Settings] = [
         *({"task": task, **slices} for task in ("service", "processes")),
         {"task": "swaps", "every": 1.0, "pace": 0.0, **slices},
-        {"task": "swaps", "every": 1.0, "pace": 0.01, **slices},
+        {"task": "swaps", "every": 1.0, "pace": 0.001, **slices},
         *costs(quick),
         {"task": "sizes", "count": 5_000 if quick else 200_000},
         {"task": "lost", "times": 2 if quick else 10},
@@ -175,6 +175,8 @@ def swaps(settings: Settings) -> Result:
         others = iter(_published(folder))
         place = place_of(folder / "published")
         with processes(1, str(folder / "published"), str(folder / "lake"), folder) as [decider]:
+            decider.send("decide", seconds=2.0 * settings["seconds"])  # as one that has run for a while
+            decider.read()
             for _ in range(min(settings["slices"], 5)):
                 for name in kept:
                     decider.send("time", seconds=settings["seconds"], pace=settings["pace"])
