@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tensorbandits as tb
@@ -116,3 +117,55 @@ def test_features_that_cannot_be_change_nothing(values):
     assert (bandit.space.state(), bandit.space.version) == (before, version)
     assert bandit.policy.shape == (2, 8)
     assert bandit.changes() == []
+
+
+NEW = {f"new {at}": {"price": at + 0.5} for at in range(7)}
+
+
+def check_starts_warm(bandit):
+    for _ in range(40):
+        assert bandit.ask(segment="new").arm["offer"] in NEW
+    means = [mean(bandit, name)[0] for name in NEW]
+    assert np.all(np.diff(means) > 0)
+    assert bandit.best(segment="new") == {"offer": "new 6"}
+    low, high = mean(bandit, "new 3")[1]
+    assert low < 3.5 < high
+
+
+def test_a_bandit_whose_levels_are_all_new_starts_from_what_another_learned():
+    bandit = shop(NEW)
+    start = bandit.tell_bandit(told(shop(), OFFERS, rounds=10))
+    assert (start.retired, len(start.added["offer"])) == (("offer",), 8)
+    check_starts_warm(bandit)
+    assert len(bandit.space.retired["offer"]) == 8
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["columns of the log", "a mapping"])
+def test_a_log_with_features_teaches_them(apart):
+    rng, bandit = np.random.default_rng(0), shop(NEW)
+    prices = np.repeat(np.arange(8.0), 10)
+    columns = {"offer": [f"offer {at:g}" for at in prices], "price": prices, "colour": ["red"] * 80}
+    frame = pa.table({**columns, "sale": prices + 0.1 * rng.standard_normal(80)})
+    features = OFFERS if apart else ["price", "colour"]
+    bandit.tell_log(frame, "sale", fixed={"segment": "new"}, features={"offer": features})
+    check_starts_warm(bandit)
+
+
+def test_levels_without_features_here_or_there_stay_unknown():
+    old = told(shop(), OFFERS, rounds=1)
+    plain = tb.Bandit(tb.Space({"segment": ["new", "old"], "offer": list(NEW)}, ["segment"]), rank=1, seed=0)
+    sizes = shop({name: {"size": at} for at, name in enumerate(NEW)})
+    for bandit in (plain, sizes):
+        with pytest.raises(ValueError, match=r"labels that the space does not know: offer 'offer 0'.*unknown='retire'"):
+            bandit.tell_bandit(old)
+        assert bandit.space.shape == (2, 7)
+        bandit.tell_bandit(old, unknown="retire")
+        assert (bandit.space.shape, bandit.policy.ledger.rounds) == ((2, 15), 8)
+    with pytest.raises(ValueError, match="unknown is 'both'; allowed are 'error'"):
+        plain.tell_bandit(old, unknown="both")
+    with pytest.raises(ValueError, match=r"'price' of mode 'offer' is 0.0, but it was text before"):
+        shop({name: {"price": "much" if at else "little"} for at, name in enumerate(NEW)}).tell_bandit(old)
+    added = shop(NEW)
+    added.tell_bandit(old, unknown="add")
+    assert added.space.retired == {}
+    assert added.space.features["offer"].rows[-1] == {"price": 7.0}
