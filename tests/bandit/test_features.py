@@ -169,3 +169,54 @@ def test_levels_without_features_here_or_there_stay_unknown():
     added.tell_bandit(old, unknown="add")
     assert added.space.retired == {}
     assert added.space.features["offer"].rows[-1] == {"price": 7.0}
+
+
+@pytest.mark.parametrize("rank", [1, "auto"])
+def test_it_is_said_how_much_features_explain_and_which(rank):
+    rng = np.random.default_rng(3)
+    offers = {f"o{at}": {"price": rng.normal(), "noise": rng.normal()} for at in range(12)}
+    offers["o0"] = {"noise": 0.0}
+    own = {name: (6.0 if name == "o3" else 0.0) + 4 * values.get("price", 0.0) for name, values in offers.items()}
+    space = tb.Space({"segment": ["new", "old"], "offer": list(offers)}, ["segment"], features={"offer": offers})
+    bandit = tb.Bandit(space, rank=rank, seed=0)
+    for name, value in own.items():
+        for _ in range(10):
+            bandit.tell(arm={"offer": name}, context={"segment": "new"}, reward=value + 0.3 * rng.standard_normal())
+            bandit.tell(arm={"offer": name}, context={"segment": "old"}, reward=value + 0.3 * rng.standard_normal())
+    for _ in range(20):
+        bandit.ask(segment="new")
+    found = bandit.explain(backend="pyarrow")
+    shares = {row["feature"]: row for row in found.features.to_pylist()}
+    assert set(shares) == {"", "price", "noise"}
+    assert shares["price"]["share"] > 0.4 > 0.2 > shares["noise"]["share"]
+    assert all(row["low"] <= row["share"] <= row["high"] for row in shares.values())
+    assert shares["price"]["share"] + shares["noise"]["share"] == pytest.approx(shares[""]["share"])
+    rows = {row["level"]: row for row in found.effects.to_pylist() if row["mode"] == "offer"}
+    for row in rows.values():
+        assert row["by_features"] + row["by_itself"] == pytest.approx(row["effect"])
+        assert row["by_features_low"] <= row["by_features"] <= row["by_features_high"]
+    assert rows["o3"]["by_itself_low"] > 1.0
+    assert max(row["by_itself"] for name, row in rows.items() if name != "o3") < rows["o3"]["by_itself"] / 2
+    segment = next(row for row in found.effects.to_pylist() if row["mode"] == "segment")
+    assert np.isnan(segment["by_features"])
+    assert "features of offer explain" in repr(found)
+
+
+def test_what_features_say_of_revenue_is_said_of_rates_and_amounts():
+    bandit = shop(reward="revenue")
+    rng = np.random.default_rng(0)
+    for name, values in list(OFFERS.items()) * 20:
+        reward = float(rng.random() < 0.1 + 0.1 * values["price"]) * np.exp(rng.normal())
+        bandit.tell(arm={"offer": name}, context={"segment": "new"}, reward=reward)
+    bandit.ask(segment="new")
+    found = bandit.explain(backend="pyarrow")
+    assert found.rate.features.num_rows == found.amount.features.num_rows == 2
+    assert found.features.num_rows == 0
+
+
+def test_without_features_nothing_is_said_of_them():
+    bandit = tb.Bandit(tb.Space(SPACE, ["segment"]), rank=1, seed=0)
+    bandit.ask(segment="new")
+    found = bandit.explain(backend="pyarrow")
+    assert found.features.num_rows == 0
+    assert "by_features" not in found.effects.column_names
