@@ -54,7 +54,7 @@ def _command(kind: str, given: Mapping[str, Any]) -> commands.Command:
     mode, label = given["mode"], labels_of(given["label"])
     if kind == "add_level":
         like = None if given.get("like") is None else labels_of(given["like"])
-        return commands.AddLevel(mode, label, like, given.get("rewards"))
+        return commands.AddLevel(mode, label, like, given.get("rewards"), given.get("features"))
     made: commands.Command = _LEVELS[kind](mode, label)
     return made
 
@@ -64,7 +64,7 @@ def _enter(space: Space, command: commands.Command) -> None:
     if isinstance(command, commands.ChangeRule):
         change_rule(space, command.rule, add=command.add)
     elif isinstance(command, commands.AddLevel):
-        space.add_level(command.mode, command.label)
+        space.add_level(command.mode, command.label, command.features)
     elif isinstance(command, commands.RetireLevel):
         space.retire_level(command.mode, command.label)
     elif isinstance(command, commands.RestoreLevel) and command.label in space.retired.get(command.mode, ()):
