@@ -165,13 +165,13 @@ class Beliefs:
         """
         rows: list[tuple[str, str, Floats]] = []
         for mode, found in sorted(self.explanation.features.items()):
-            parts = zip(self._features_of(mode), found.parts, strict=True)
+            parts = zip(self.features_of(mode), found.parts, strict=True)
             rows += [(self.modes[mode], "", found.share), *((self.modes[mode], *part) for part in parts)]
         numbers = np.array([part for _, _, part in rows]).reshape(-1, 3)
         names = {"mode": [mode for mode, _, _ in rows], "feature": [name for _, name, _ in rows]}
         return to_frame({**names, **_bounded("share", numbers)}, self.backend)
 
-    def _features_of(self, mode: int) -> list[str]:
+    def features_of(self, mode: int) -> list[str]:
         """The names of the parts of what features say: features, and that they are missing."""
         known = self._features.get(self.modes[mode])
         count = len(self.explanation.features[mode].parts)
@@ -252,7 +252,7 @@ class Beliefs:
         ]
         for mode, found in sorted(self.explanation.features.items()):
             order = np.argsort(-found.parts[:, 0])[:_SHOWN]
-            names = self._features_of(mode)
+            names = self.features_of(mode)
             parts = ", ".join(f"{names[at]} {100 * found.parts[at, 0]:.0f} %" for at in order)
             mean, low, high = 100 * found.share
             words = (

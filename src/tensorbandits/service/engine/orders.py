@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorbandits.bandit import commands as c
@@ -420,7 +420,7 @@ def import_log(host: Host, command: c.Import, digest: str, key: str | None = Non
         version = host.core.state.version
         [event] = host.core.state.plan(command, now)
         assert isinstance(event, e.Imported)
-        event = e.Imported(now, event.ledger, event.added, {**event.said, "digest": digest})
+        event = replace(event, time=now, said={**event.said, "digest": digest}, start=None, packed=[])
         event.body()
         return version, event
 

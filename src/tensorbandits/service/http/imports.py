@@ -114,7 +114,9 @@ def whole_table(upload: Upload, texts: Sequence[str], rows: int, most: int) -> I
             else:
                 _check_rows((lines or upload.lines) - 1, rows)
                 kinds = {name: pa.string() for name in texts}
-                found = pc.read_csv(file, convert_options=pc.ConvertOptions(column_types=kinds))
+                found = pc.read_csv(
+                    file, convert_options=pc.ConvertOptions(column_types=kinds, strings_can_be_null=True)
+                )
         _check_memory(found.nbytes)
         yield found
     except (pa.ArrowException, OSError) as error:
