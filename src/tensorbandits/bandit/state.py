@@ -95,6 +95,7 @@ class State:
         self.changes = 0  # of settings
         self.actors, self.changelog = Actors(), ChangeLog()
         self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
+        self.salt = ""  # by which visitors get their places, where a bandit has no name
         self.adopted = 0  # decisions that were made elsewhere
         # Digests, with their salts, of the ids of decisions that were forgotten, by when these were made.
         self.forgotten: dict[float, list[tuple[str, str]]] = {}
@@ -129,7 +130,7 @@ class State:
         number = self.book.refuse_taken(command.id)
         chances = None if drawn.chances == self.shares.chances else drawn.chances
         made = (drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would, chances)
-        return [e.Decided(time, number, *made)]
+        return [e.Decided(time, number, *made, part=drawn.part)]
 
     def _plan_tell(self, command: c.Tell, time: float) -> list[e.BanditEvent]:
         check = self.policy.check_reward
@@ -265,7 +266,8 @@ class State:
 
     def _decided(self, event: e.Decided) -> list[Lesson]:
         side = _SIDES.get(event.by, POLICY)
-        group = -1 if self._trying else self.comparison.group(event.chances or self.shares.chances, side)
+        chances = event.chances or self.shares.chances
+        group = -1 if self._trying else self.comparison.group(chances, side, event.part)
         made = event.time if event.made is None else event.made
         self.book.open(*(event.id, event.cell, event.note), time=made, active=event.active, side=side, group=group)
         if self._trying:
@@ -561,6 +563,7 @@ class State:
             "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some],
         }
         log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
+        log |= {"salt": self.salt}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -585,6 +588,7 @@ class State:
             self.actors = Actors.from_state(state["actors"])
             self.changelog = ChangeLog.from_state(state["changelog"])
             self.subjects = {str(one): str(who) for one, who in state["subjects"].items()}
+            self.salt = str(state.get("salt", ""))
         else:
             self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
