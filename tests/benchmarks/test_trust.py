@@ -13,12 +13,13 @@ def test_a_quick_run_of_trust_reports_every_world(tmp_path, monkeypatch):
     monkeypatch.setattr(trust, "DECISIONS", 2_000)  # whatever it concludes is of the whole run
     monkeypatch.setattr(trust, "PART", 5)
     monkeypatch.setattr(trust, "LOOKS", 5)
+    monkeypatch.setattr(trust, "LOOKS_BACK", 5)
     monkeypatch.setattr(trust, "SEEN", 200)
     monkeypatch.setattr(trust, "ASKED", 200)
     result = run("trust", "--quick", "--jobs", "1", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "results.json").read_text())["trust"]
-    assert [len(found[name]) for name in ("watched", "covered", "judged", "beside")] == [10, 5, 20, 4]
+    assert [len(found[name]) for name in ("watched", "returning", "covered", "judged", "beside")] == [10, 10, 5, 20, 4]
     for row in found["watched"]:
         assert row["ever called better"].endswith("%")
     for row in found["judged"]:

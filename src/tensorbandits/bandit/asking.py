@@ -50,7 +50,7 @@ class Asking(Running):
         if id is not None:
             self._core.state.book.refuse_taken(id)
         if person is not None:
-            ask = ask._replace(place=place_of(person, self._core.state.salt))
+            ask = ask._replace(place=place_of(person, self._core.state.comparison.salt))
         event = self._answer(ask, id, shown, now)
         if person is not None:
             with self._core.lock:

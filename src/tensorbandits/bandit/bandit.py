@@ -137,7 +137,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         self._own(Core(state, check_count(ring, "ring")))
         self._published = PublishCount.new()
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
-        state.salt = salt_of(self._rng)
+        state.comparison.salt = salt_of(self._rng)
 
     # Settings, and levels that come and go.
 

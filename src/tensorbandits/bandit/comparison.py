@@ -84,6 +84,7 @@ class SideSums:
     def __init__(self) -> None:
         self._strata: dict[tuple[float, float], int] = {}  # by the chances of policy and holdout
         self._sums = np.zeros((0, 3, 5))
+        self.salt = ""  # by which visitors get their places, where a bandit has no name
         self._parts: dict[int, Floats] = {}  # of strata with known visitors, (3, 128, 4)
         # Decisions by their place: group, how long it waits, reward, and whether it ended without one.
         self._pending: dict[int, tuple[int, float, int, float | None, bool]] = {}
@@ -235,6 +236,7 @@ class SideSums:
         return {
             "chances": np.array(list(self._strata), dtype=float).reshape(-1, 2),
             "sums": self._sums.copy(),
+            "salt": self.salt,
             "visited": np.array(list(self._parts), dtype=np.int64),  # strata with known visitors
             "parts": np.array(list(self._parts.values())).reshape(-1, 3, PARTS, len(_OF_PARTS)),
             "settled": self.settled,
@@ -278,6 +280,7 @@ class SideSums:
     def _restore_parts(self, state: Mapping[str, Any]) -> None:
         if "visited" not in state:  # which was not there at first
             return
+        self.salt = str(state["salt"])
         visited = check_array(state["visited"], "visited", (len(state["visited"]),), integers=True).tolist()
         shape = (len(visited), 3, PARTS, len(_OF_PARTS))
         parts = check_array(state["parts"], "parts", shape)

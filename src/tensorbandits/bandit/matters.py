@@ -24,7 +24,7 @@ from tensorbandits.policies.diagnosis import Diagnosis
 
 MOST_ALONE = 1 / 3  # what modes may have together, at most, where main effects are said to suffice
 _LEVEL = 0.9  # of the bounds
-_NONE = 0.01  # share that a model without interactions has, but for rounding
+_NONE = 1e-6  # share that a model without interactions has, but for rounding
 _AGAIN = 4.0  # times as many rewards halve what is not known
 
 

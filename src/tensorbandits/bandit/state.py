@@ -95,7 +95,6 @@ class State:
         self.changes = 0  # of settings
         self.actors, self.changelog = Actors(), ChangeLog()
         self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
-        self.salt = ""  # by which visitors get their places, where a bandit has no name
         self.adopted = 0  # decisions that were made elsewhere
         # Digests, with their salts, of the ids of decisions that were forgotten, by when these were made.
         self.forgotten: dict[float, list[tuple[str, str]]] = {}
@@ -563,7 +562,6 @@ class State:
             "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some],
         }
         log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
-        log |= {"salt": self.salt}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
     def _restore_counts(self, state: Mapping[str, Any]) -> None:
@@ -588,7 +586,6 @@ class State:
             self.actors = Actors.from_state(state["actors"])
             self.changelog = ChangeLog.from_state(state["changelog"])
             self.subjects = {str(one): str(who) for one, who in state["subjects"].items()}
-            self.salt = str(state.get("salt", ""))
         else:
             self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:

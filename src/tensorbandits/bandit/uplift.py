@@ -257,13 +257,23 @@ def _side(sums: Floats, bounds: Bounds) -> SideMean:
 
 
 def spreads(compared: Compared, other: int) -> tuple[float, float]:
-    """Return by how much the variances of the policy's and of another side's mean are larger as visitors come back."""
+    """Return by how much the variances of the policy's and of another side's mean are larger as visitors come back.
+
+    A side of few visitors knows its own badly. So it is drawn up to the other side's, which counts as much as twenty
+    visitors.
+    """
+    if compared.parts is None:
+        return 1.0, 1.0
     able, weights = _drawn(compared, other)
-    found = []
+    found, worth = [], []
     for side, weight in ((POLICY, np.ones(len(weights))), (other, weights)):
         mean, residual = _around(compared.sums[able, side][:, [REWARDS, TOTAL, SQUARES]], weight)
         found.append(spread(compared.side(side, able), weight, mean, residual))
-    return found[0], found[1]
+        counts = compared.sums[able, side, REWARDS]
+        worth.append(float((weight @ counts) ** 2 / max((weight**2) @ counts, 1e-300)) / found[-1])
+    most = max(found)
+    one, two = (max(own, (n * own + _SHARED * most) / (n + _SHARED)) for own, n in zip(found, worth, strict=True))
+    return one, two
 
 
 def _around(sums: Floats, weights: Floats) -> tuple[float, float]:
