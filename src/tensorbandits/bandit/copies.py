@@ -85,7 +85,9 @@ class Copies(Sharing):
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
         known = set(state) if isinstance(state, Mapping) else set()
-        new = [part for parts in (_NEW, _NEWER, _NEWEST, _FROM_ELSEWHERE) if known.intersection(parts) for part in parts]
+        new = [
+            part for parts in (_NEW, _NEWER, _NEWEST, _FROM_ELSEWHERE) if known.intersection(parts) for part in parts
+        ]
         if not isinstance(state, Mapping) or (missing := [part for part in (*_STATE, *new) if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")

@@ -215,8 +215,8 @@ class AskBody(Body):
     )
     subject: Id | None = Field(
         default=None,
-        description="Whom it is for, by an id of yours: who decides is drawn once for each. It is kept apart, to find and "
-        "remove what is known of a person.",
+        description="Whom it is for, by an id of yours: who decides is drawn once for each. It is kept apart, to find "
+        "and remove what is known of a person.",
     )
 
 
