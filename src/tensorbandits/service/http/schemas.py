@@ -471,6 +471,7 @@ ChangeKind = Literal[
     "Created",
     "Changed",
     "LevelAdded",
+    "Described",
     "LevelRetired",
     "LevelRestored",
     "RuleChanged",
