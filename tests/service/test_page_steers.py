@@ -169,6 +169,28 @@ VIEWS = [
     *("reward", "traffic", "heat", "effects", "arms", "decisions", "deciders"),
     *("drift", "apprentice", "control", "levels", "events", "health"),
 ]
+
+
+def test_what_somebody_changed_is_put_back_from_the_history(served, person):
+    bandit = served.create("historic", reward="bernoulli", holdout=0.1)
+    bandit.patch(holdout=0.25, window="2 h")
+    bandit.post("/levels/retire", {"mode": "offer", "label": "b"})
+    one = person("historic/events")
+    one.press("Put back: b retired in offer")
+    one.confirms("Put it back", "b retired in offer", "Combinations that may be chosen")
+    until(lambda: not any(level["retired"] for level in bandit.detail()["levels"]["offer"]))
+    one.press("Put back: holdout", exact=False)
+    one.confirms("Put it back", "25", "10", "2 h", "as long as it takes")
+    until(lambda: bandit.detail()["settings"]["holdout"] == 0.1)
+    assert bandit.detail()["settings"]["window"] is None
+    one.undoes()  # what was put back is a change like others
+    until(lambda: bandit.detail()["settings"]["holdout"] == 0.25)
+    one.press("Put back: b retired in offer")
+    one.page.says("is not retired")  # in words, beside the button
+    assert one.tab.get_by_role("button", name="Put back: made").count() == 0
+    assert one.page.wrong == []
+
+
 PLACES = [
     *("", "-/new", "-/keys", "nobody", "resting/control"),
     *("campaign/control", "campaign/levels", "campaign/events", "campaign/reward", "campaign/deciders"),

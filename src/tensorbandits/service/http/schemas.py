@@ -498,6 +498,10 @@ class ChangeAnswer(BaseModel):
     actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
     items: list[ChangedPart]
+    undo: dict[str, Any] | None = Field(
+        description="The change that puts it back, as POST .../preview takes it; null where nothing does.",
+        examples=[{"settings": {"holdout": 0.1}}],
+    )
 
 
 class ChangesAnswer(BaseModel):
