@@ -188,7 +188,7 @@ def test_what_somebody_changed_is_put_back_from_the_history(served, person):
     one.press("Put back: b retired in offer")
     one.page.says("is not retired")  # in words, beside the button
     assert one.tab.get_by_role("button", name="Put back: made").count() == 0
-    assert one.page.wrong == []
+    assert [words for words in one.page.wrong if "422" not in words] == []  # what cannot be is refused, and said
 
 
 PLACES = [
