@@ -31,9 +31,10 @@ ALONE, ONE_CORE = True, False
 TITLE = "Deciders: decisions from snapshots, beside the durable service"
 MEASURED = "tensorbandits.decider.decider"
 
-SEED, SEEDS, FEW = 9_730, 30, 3  # of the first world, how many there are, and how many of long campaigns
+SEED, SEEDS = 9_740, 30  # of the first world of campaigns of some minutes, and how many there are
+LONG, FEW = 9_730, 3  # the same of campaigns of hours
 # Seconds between snapshots, and how many of these they come later.
-LATE = [[1, 0], [10, 1]]
+LATE = [[2, 0], [10, 0], [10, 1]]
 AGES = [[60, 0], [600, 0], [3_600, 0]]
 
 
@@ -50,8 +51,8 @@ def plan(options: Options) -> list[Settings]:
         {"task": "lost", "times": 2 if quick else 10},
     ]
     if not quick:
-        found += [_played(seed, rate, 7_200, AGES) for rate in (100, 10_000) for seed in range(SEED, SEED + FEW)]
-    seconds, seeds = (60, 2) if quick else (900, SEEDS)
+        found += [_played(seed, rate, 7_200, AGES) for rate in (100, 10_000) for seed in range(LONG, LONG + FEW)]
+    seconds, seeds = (60, 2) if quick else (720, SEEDS)
     return found + [_played(seed, 100, seconds, LATE) for seed in range(SEED, SEED + seeds)]
 
 

@@ -181,7 +181,7 @@ def _ages(found: Found, options: Options) -> list[Part]:
             "The campaign of the tutorial (8 x 30 x 6, a rule, floors of 10 %, a holdout of 10 %, a window of 5 "
             "minutes, clicks 10 minutes late on average, one in 20 lost) at more visitors a second, without the "
             "changes of its levels. Decisions between two snapshots are drawn together, as they have one law. "
-            "Learning in process is learning once a second. An age of 0 to 10 s is a snapshot every 10 s that is "
+            "Learning in process is learning every 2 seconds. An age of 0 to 10 s is a snapshot every 10 s that is "
             "used at once; 10 to 20 s, one that is used 10 s late. Worlds are the same for all ages. ± is a "
             "standard error of the ratio."
         ),
