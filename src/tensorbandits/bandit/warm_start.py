@@ -14,13 +14,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import check_positive, is_finite
+from tensorbandits.base.checks import check_installed, check_positive, is_finite
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Log, Missing, from_known
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label, key
+from tensorbandits.space.numeric import number_columns
+from tensorbandits.space.partition import Partition
+from tensorbandits.space.regions import Regions
 
 Unknown = Literal["error", "skip", "add"]
 Counts = dict[str, dict[Label, float]]
@@ -103,15 +106,51 @@ def past_of_log(
         return _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
     if reward is None:
         raise TypeError("reward is not given; name the column of rewards, as in tell_log(frame, 'clicks')")
-    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     if both := sorted(set(given) & set(constant)):
         raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
     modes = [mode for mode in space.modes if mode not in constant]
     kind: Any = policy.ledger.kind or None
-    names = [given.get(mode, mode) for mode in modes]
-    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean)
+    regions = number_columns_of(space, frame, given, constant)
+    names = [mode if mode in regions else given.get(mode, mode) for mode in modes]
+    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean, regions=regions)
     return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
+
+
+def number_columns_of(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, tuple[Regions, list[str]]]:
+    """Return the regions of modes of numbers, each with the columns of a log that have its numbers.
+
+    A mode is left out of which the log has the names of regions, as text.
+    """
+    wanted = {mode: one for mode, one in space.regions.items() if mode not in (fixed or {})}
+    if not wanted:
+        return {}
+    check_installed("reading a log", "narwhals")
+    from tensorbandits.data.numbers import texts
+
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
+    labels = texts(frame)
+    return {
+        mode: (one, [given.get(name, name) for name in one.numbers])
+        for mode, one in wanted.items()
+        if given.get(mode, mode) not in labels
+    }
+
+
+def to_learn(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, Partition]:
+    """Return what a log says of regions that are still to be learned, by mode."""
+    if not any(one.learning for one in space.regions.values()):
+        return {}
+    if isinstance(frame, Log):
+        known = {mode: one.partition for mode, one in frame.numeric.items() if mode in space.regions}
+        return {mode: one for mode, one in known.items() if one is not None and space.regions[mode].learning}
+    some = number_columns_of(space, frame, columns, fixed)
+    return {mode: one.fit(number_columns(frame, names)) for mode, (one, names) in some.items() if one.learning}
 
 
 def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missing: Missing) -> Past:
@@ -132,6 +171,11 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
     levels = {**past.levels, **{mode: (label,) for mode, label in constant.items()}}
     _check_modes(space, past, constant)
     found = _unknown(space, past)
+    if regions := [mode for mode in found if mode in space.regions and unknown == "add"]:
+        raise ValueError(
+            f"there are rewards with regions of numbers that mode {regions[0]!r} does not have: {_listed(found)}; none "
+            "can be added: leave them out with unknown='skip', or tell a log that has the numbers"
+        )
     if found and unknown == "error":
         raise ValueError(
             f"there are rewards with labels that the space does not know: {_listed(found)}; leave them out with "
@@ -162,11 +206,11 @@ def check_like(policy: Policy, like: bool, rewards: Any) -> None:
         check_positive(rewards, "rewards")
 
 
-def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
+def like(policy: Policy, mode: int, level: int | None, rewards: float | None, share: float = 1.0) -> Ledger | None:
     """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
 
     It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
-    normal ones do.
+    normal ones do, or that ``share`` of them if these are fewer.
     """
     check_like(policy, level is not None, rewards)
     if level is None:
@@ -179,6 +223,7 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     if wanted is None:
         likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
         wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
+        wanted = min(wanted, share * float(past.counts[its].sum()))
     last, shape = past.shape[mode], [size + (j == mode) for j, size in enumerate(past.shape)]
     at = np.arange(len(shape)) == mode
     ledger = past.excerpt(shape, lambda cells: np.where(at, np.where(cells == level, last, -1), cells))
@@ -190,11 +235,13 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     return ledger
 
 
-def _check_mapping(space: Space, value: Any, name: str, example: str) -> dict[str, Any]:
+def _check_mapping(space: Space, value: Any, name: str, example: str, *, numbers: bool = False) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} is {value!r}; give a value for some modes, such as {example}")
+    known = [number for one in space.regions.values() for number in one.numbers] if numbers else []
     for mode in value or {}:
-        space.position(mode)
+        if mode not in known:
+            space.position(mode)
     return dict(value or {})
 
 

@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
+from tensorbandits.space.numeric import Numeric, NumericModes
+from tensorbandits.space.partition import Partition
+from tensorbandits.space.regions import Regions
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
 
 _SHOWN = 8  # labels that an error lists
@@ -28,7 +31,8 @@ class Space:
 
     Parameters
     ----------
-    modes : the labels of the levels of each mode, by the mode's name.
+    modes : the labels of the levels of each mode, by the mode's name; or a :class:`~tensorbandits.Numeric`, for numbers
+        that requests bring.
     context : names (or positions) of the modes that are given rather than decided.
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
@@ -47,7 +51,7 @@ class Space:
     {'segment': 'old', 'offer': 'a', 'channel': 'sms'}
     """
 
-    def __init__(self, modes: Mapping[str, Iterable[Label]], context: Sequence[str | int] = ()) -> None:
+    def __init__(self, modes: Mapping[str, Iterable[Label] | Numeric], context: Sequence[str | int] = ()) -> None:
         if not isinstance(modes, Mapping):
             raise TypeError(f"modes is {modes!r}; give the levels of each mode by name: {{'offer': ['a', 'b']}}")
         if not modes:
@@ -60,10 +64,15 @@ class Space:
         self._labels: list[list[Label]] = [[] for _ in self._names]
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
         self._version, self._lock = 0, threading.RLock()  # which those hold who read or change more than one thing
+        self._numeric = NumericModes(self._names)
         for name, labels in modes.items():
-            for label in _listed(name, labels):
-                self.add_level(name, label)
+            numeric = labels.regions_of(name) if isinstance(labels, Numeric) else None
+            for label in _listed(name, labels) if numeric is None else numeric.labels:
+                self._append(self._positions[name], label)
+            if numeric is not None:
+                self._numeric.regions[self._positions[name]] = numeric
         self._context = self.positions(context)
+        self._numeric.check(self._context)
         self._book = Rulebook(self._context)
 
     @property
@@ -85,6 +94,21 @@ class Space:
     def context(self) -> Cell:
         """The positions of the context modes, as policies and environments take them."""
         return self._context
+
+    @property
+    def regions(self) -> dict[str, Regions]:
+        """The regions of the modes that are numbers."""
+        with self._lock:
+            return {self._names[at]: one for at, one in self._numeric.regions.items()}
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """What a request gives: the names of the context modes, with those of numbers in the place of their mode.
+
+        >>> Space({"who": Numeric("age", "tenure"), "offer": ["a", "b"]}, ["who"]).requested
+        ('age', 'tenure')
+        """
+        return tuple(name for at in self._context for name in self._numeric.requested(at))
 
     @property
     def version(self) -> int:
@@ -152,7 +176,7 @@ class Space:
         >>> Space({"time:weekday": ["Mon", "Tue"], "slot": [1, 2, 3]}).cell({"time:weekday": "Tue"}, slot=3)
         (1, 2)
         """
-        partial = self.partial(labels, named)
+        partial = self._placed(labels, named)
         self._check_whole(partial, range(len(self._names)))
         return tuple(partial[j] for j in range(len(self._names)))
 
@@ -162,7 +186,7 @@ class Space:
         >>> Space({"segment": ["new", "old"], "offer": ["a", "b"]}, ["segment"]).given(segment="old")
         (1,)
         """
-        partial = self.partial(labels, named)
+        partial = self._placed(labels, named)
         for mode in partial:
             if mode not in self._context:
                 listed = [self._names[j] for j in self._context]
@@ -196,6 +220,7 @@ class Space:
         array([[1, 1],
                [0, 1]])
         """
+        columns = self._numeric.columns(columns) if self._numeric else columns
         found = {self.position(mode): [self.level(mode, label) for label in labels] for mode, labels in columns.items()}
         self._check_whole(found, range(len(self._names)))
         lengths = {self._names[j]: len(found[j]) for j in range(len(self._names))}
@@ -329,7 +354,7 @@ class Space:
         >>> space.restore_level("offer", "a"); space.retired
         {}
         """
-        at, level = self.position(mode), self.level(mode, label)
+        at, level = self._named(mode), self.level(mode, label)
         with self._lock:
             try:
                 self._book.retire(at, level, self.shape)
@@ -339,7 +364,7 @@ class Space:
 
     def restore_level(self, mode: str, label: Label) -> None:
         """Let a level that was retired be chosen again."""
-        at, level = self.position(mode), self.level(mode, label)
+        at, level = self._named(mode), self.level(mode, label)
         with self._lock:
             if (at, level) not in self._book.retired:
                 raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
@@ -353,7 +378,11 @@ class Space:
         >>> space.add_level("offer", "summer"), space.shape
         (2, (3, 2))
         """
-        at, found, value = self.position(mode), key(label, mode), plain(label)
+        return self._append(self._named(mode), label)
+
+    def _append(self, at: int, label: Label) -> int:
+        mode, value = self._names[at], plain(label)
+        found = key(label, mode)
         with self._lock:
             if found in self._indices[at]:
                 known = self._labels[at][self._indices[at][found]]
@@ -363,6 +392,74 @@ class Space:
             self._indices[at][found] = len(self._labels[at]) - 1
             self._version += 1
             return self._indices[at][found]
+
+    # Numbers.
+
+    def numbers_to_learn(
+        self, labels: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> tuple[tuple[int, tuple[float | None, ...]], ...]:
+        """Return the numbers of a request that regions are still to be learned from, by position of the mode.
+
+        >>> space = Space({"age": Numeric("age"), "offer": ["a", "b"]}, ["age"])
+        >>> space.numbers_to_learn(age=31.5), space.numbers_to_learn(age="any age")
+        (((0, (31.5,)),), ())
+        """
+        return self._numeric.to_learn(_merged(labels, named)) if self._numeric else ()
+
+    def split_region(self, mode: str, region: str, at: float | None = None, number: str | None = None) -> None:
+        """Split a region of a mode of numbers in two, at its middle unless a value of a ``number`` is given.
+
+        Both parts are new levels, and rules of the region are theirs too. The region stays as a level, retired: no
+        number falls into it any more, while its rewards, and those that are late, are its own.
+
+        >>> space = Space({"age": Numeric(cuts=[18, 35, 65]), "offer": ["a", "b"]}, ["age"])
+        >>> space.split_region("age", "age 18 to 35", 25)
+        >>> space.given(age=20), space.levels[0][5:], space.retired
+        ((5,), ('age 18 to 25', 'age 25 to 35'), {'age': ['age 18 to 35']})
+        """
+        self._become(mode, self._regions(mode).split(region, at, number))
+
+    def learn_regions(self, mode: str, partition: Partition) -> None:
+        """Have the regions of a mode of numbers that were learned; the one for all numbers stays as a retired level."""
+        self._become(mode, self._regions(mode).learned(partition))
+
+    def _regions(self, mode: str) -> Regions:
+        found = self._numeric.regions.get(self.position(mode))
+        if found is None:
+            known = list(self.regions) or "none"
+            raise ValueError(f"mode {mode!r} has labels, not regions of numbers; modes of numbers are {known}")
+        return found
+
+    def _become(self, mode: str, regions: Regions) -> None:
+        """Take other regions of a mode, with more levels."""
+        at, before = self.position(mode), self._regions(mode)
+        with self._lock:
+            new = [self._append(at, label) for label in regions.labels[len(before.labels) :]]
+            gone = [level for level in regions.gone if level not in before.gone]
+            for rule in [rule for rule in self._book.rules if any((at, level) in rule.condition for level in gone)]:
+                for level in new:
+                    condition = [(mode, level if mode == at else one) for mode, one in rule.condition]
+                    self._book.add(rule._replace(condition=tuple(condition)), self.shape)
+            for level in gone:
+                self._book.retire(at, level, self.shape)
+            self._numeric.regions[at] = regions  # last, as others place numbers meanwhile
+            self._version += 1
+
+    def _named(self, mode: str) -> int:
+        """The position of a mode whose levels are given by their labels."""
+        at = self.position(mode)
+        if at in self._numeric.regions:
+            raise ValueError(
+                f"mode {mode!r} has regions of numbers, which come from the numbers; split one that is too large: "
+                f"split_region({mode!r}, ..)"
+            )
+        return at
+
+    def _placed(self, labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[int, int]:
+        """Return the levels of labels, and of numbers, by position of the mode."""
+        return (
+            self.partial(self._numeric.placed(_merged(labels, named))) if self._numeric else self.partial(labels, named)
+        )
 
     def copy(self) -> Space:
         """Return an independent copy, of the same version."""
@@ -388,7 +485,8 @@ class Space:
     def _parts(self) -> tuple[Any, ...]:
         with self._lock:
             keys = [list(indices) for indices in self._indices]
-            return self._names, keys, self._context, set(self._book.rules), set(self._book.retired)
+            rules, retired = set(self._book.rules), set(self._book.retired)
+            return self._names, keys, self._context, rules, retired, self._numeric.state()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -426,6 +524,7 @@ class Space:
                     if rule.only
                 ],
                 "retired": [list(pair) for pair in sorted(self._book.retired)],
+                **({"numeric": self._numeric.state()} if self._numeric else {}),
             }
 
     @classmethod
@@ -443,6 +542,11 @@ class Space:
                 space._add(Rule(space._pairs(condition), tuple((j, space._kept(j, kept)) for j, kept in only)))
             for mode, level in space._pairs(state.get("retired", [])):
                 space.retire_level(space._names[mode], space._labels[mode][level])
+            for at, regions in state.get("numeric", {}).items():
+                space._numeric.regions[int(at)] = Regions.from_state(regions)
+                if tuple(space._labels[int(at)]) != space._numeric.regions[int(at)].labels:
+                    raise ValueError(f"the levels of mode {at} are others than its regions")
+            space._numeric.check(space._context)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"this is no state of a space ({error}); give what Space.state returned") from None
         return space
