@@ -101,6 +101,8 @@ def _items(row: Change) -> list[tuple[str, Any, Any]]:
         return [(f"{row['mode']}: {label_words(row['label'])}", before, after)]
     if kind == "RegionSplit":
         return [(f"{row['mode']}: {row['region']}", "a region", f"split at {row['of']} {row['at']:g}")]
+    if kind == "Described":
+        return [(f"{row['mode']} {label_words(label)}: {name}", was, now) for label, name, was, now in row["some"]]
     if kind == "RuleChanged":
         words = rule_words(row["rule"])
         return [("rule", None, words) if row["add"] else ("rule", words, None)]
@@ -125,6 +127,10 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         return f"{row['regions']:,} regions of {row['mode']} learned"
     if kind == "RegionSplit":
         return f"{row['region']} of {row['mode']} split at {row['of']} {row['at']:g}"
+    if kind == "Described":
+        listed = ", ".join(row["features"])
+        new = f"{'all new' if row['anew'] else 'changed'}, of {row['levels']:,} levels: {listed}"
+        return f"features of {row['mode']} {'taken away' if row['gone'] else new}"
     if kind == "RuleChanged":
         return ("" if row["add"] else "taken back: ") + rule_words(row["rule"])
     if kind == "Imported":

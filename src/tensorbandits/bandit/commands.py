@@ -128,12 +128,22 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class AddLevel:
-    """Give a mode another level, which may start like another one."""
+    """Give a mode another level, which may start like another one, with what is known of its features."""
 
     mode: Any
     label: Label
     like: Label | None = None
     rewards: Any = None
+    features: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Say what levels of a mode are like: features by label, ``None`` for none; ``anew`` in the place of all."""
+
+    mode: Any
+    features: Any
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +219,7 @@ Command = (
     | Forget
     | Expire
     | AddLevel
+    | Describe
     | RetireLevel
     | RestoreLevel
     | LearnRegions
@@ -217,8 +228,8 @@ Command = (
     | ChangeSettings
     | Import
 )
-# After which much is otherwise.
-ALONE = (AddLevel, RetireLevel, RestoreLevel, LearnRegions, SplitRegion, ChangeRule, ChangeSettings, Import)
+# After these much is otherwise.
+ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, LearnRegions, SplitRegion, ChangeRule, ChangeSettings, Import)
 
 
 def chosen(allowed: Mapping[int, Sequence[int]]) -> tuple[tuple[int, Cell], ...]:

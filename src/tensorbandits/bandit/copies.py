@@ -27,6 +27,7 @@ _STATE = (
 _NEW = ("timeline", "unmarked", "learning")  # which states of before lack
 _NEWER = ("comparison", "rollout", "apprentice", "rewards")  # and these, of before sides were compared
 _NEWEST = ("actors", "changelog", "subjects", "paused")  # and these, of before changes were written down
+_ELSEWHERE = ("adopted", "forgotten")  # and these, of before decisions were made elsewhere
 _OF_LOGS = (
     "seq",
     "chain",
@@ -84,7 +85,7 @@ class Copies(Sharing):
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
         known = set(state) if isinstance(state, Mapping) else set()
-        new = [part for parts in (_NEW, _NEWER, _NEWEST) if known.intersection(parts) for part in parts]
+        new = [part for parts in (_NEW, _NEWER, _NEWEST, _ELSEWHERE) if known.intersection(parts) for part in parts]
         if not isinstance(state, Mapping) or (missing := [part for part in (*_STATE, *new) if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
@@ -24,6 +24,7 @@ from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.ledger import Ledger
 from tensorbandits.space import Numeric
 
+_NAMED = 20  # features that the history of changes lists
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
 # Of a long text, some at a time: one call for all of it would stop every other thread for milliseconds.
 _BYTES, _LETTERS = 3 * 2**16, 4 * 2**16
@@ -134,11 +135,12 @@ class Created(BanditEvent):
     settings: Mapping[str, Any]
 
     def noted(self) -> dict[str, Any]:
-        """Return the settings, with numbers of levels in the place of all labels."""
+        """Return the settings, with numbers of levels in the place of all labels and features."""
         modes = self.settings.get("modes", {})
         sizes = {mode: len(levels) for mode, levels in modes.items() if not isinstance(levels, Mapping)}
         sizes |= {mode: Numeric.read(one).regions for mode, one in modes.items() if mode not in sizes}
-        return {"settings": {name: one for name, one in self.settings.items() if name != "modes"}, "sizes": sizes}
+        kept = {name: one for name, one in self.settings.items() if name not in ("modes", "features")}
+        return {"settings": kept, "sizes": sizes}
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,42 @@ class LevelAdded(BanditEvent):
     label: Any
     like: Any = None
     rewards: float | None = None
+    features: Mapping[str, Any] | None = None
+
+    def noted(self) -> dict[str, Any]:
+        """Return all but features."""
+        return {name: one for name, one in self.body().items() if name != "features"}
+
+
+@dataclass(frozen=True)
+class Described(BanditEvent):
+    """Levels of a mode have other features: pairs of a label, as JSON has it, and values by name; or none have any.
+
+    With ``anew`` they took the place of all features that there were; else ``was`` has what they took the place of, in
+    the same order.
+    """
+
+    mode: str
+    features: list[list[Any]] | None
+    anew: bool = False
+    was: Sequence[Mapping[str, Any]] | None = None
+
+    def noted(self) -> dict[str, Any]:
+        """Return of how many levels which features are others, and the first of them before and after."""
+        named = sorted({name for _, values in self.features or () for name in values})
+        rows = zip(self.features or (), self.was or (), strict=False)
+        some = [
+            [label, name, _short(was.get(name)), _short(value)]
+            for (label, values), was in rows
+            for name, value in values.items()
+        ]
+        kept = {
+            "mode": self.mode,
+            "levels": len(self.features or ()),
+            "features": named[:_NAMED],
+            "some": some[:_NAMED],
+        }
+        return kept | {"gone": self.features is None, "anew": self.anew}
 
 
 @dataclass(frozen=True)
@@ -375,6 +413,11 @@ class Forgotten(BanditEvent):
     def noted(self) -> dict[str, Any]:
         """Return how many decisions it is about, and why."""
         return {"decisions": len(self.names), "why": self.why}
+
+
+def _short(value: Any) -> Any:
+    """Return the value of a feature as the history of changes keeps it."""
+    return f"{len(value)} numbers" if isinstance(value, list | tuple) else value
 
 
 def digest_of(number: str, salt: str) -> str:

@@ -11,6 +11,7 @@ from tensorbandits.bandit.settings import Settings, described
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.bandit.spans import Fading, Span
 from tensorbandits.bandit.state import State
+from tensorbandits.bandit.warm_start import check_featured
 from tensorbandits.base.checks import check_flag, nearest
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
@@ -73,7 +74,7 @@ def new_state(
 
 
 def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
-    """Return the policy itself, or one made for the space."""
+    """Return the policy itself, or one made for the space, with the features of its levels."""
     if not isinstance(policy, Policy):
         record = registry.find(policy)
         known = ["paper", *record.settings]
@@ -84,7 +85,11 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
                 hint = nearest(name, [*own, *known]) or f"allowed are {', '.join([*own, *known])}"
                 raise TypeError(f"{name!r} is no argument of a bandit or of {record.kind.__name__}: {hint}")
         _refuse_unlearned(space, record.kind)
-        if record.kind.traits.featured and (described := _region_features(space)):
+        if space.features:
+            if "features" in settings:
+                raise TypeError("features are given beside a space that has its own; leave them out of one")
+            check_featured(record.kind)
+        if record.kind.traits.featured and (described := space.feature_numbers()):
             settings = {**settings, "features": {**described, **(settings.get("features") or {})}}
         return record.make(space.shape, context=space.context, seed=seed, **settings)
     if settings:
@@ -95,13 +100,11 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
             f"{space.context}; make it with shape=space.shape and context=space.context"
         )
     _refuse_unlearned(space, type(policy))
+    if space.features:
+        check_featured(policy)
+    for mode, numbers in space.feature_numbers().items() if policy.traits.featured else ():
+        policy.describe(mode, numbers)
     return policy
-
-
-def _region_features(space: Space) -> dict[int, Any]:
-    """What describes regions of numbers, by position of their mode."""
-    known = {space.position(mode): one.features for mode, one in space.regions.items()}
-    return {at: one for at, one in known.items() if one is not None}
 
 
 def _refuse_unlearned(space: Space, kind: type[Policy]) -> None:

@@ -206,6 +206,13 @@ def check_like(policy: Policy, like: bool, rewards: Any) -> None:
         check_positive(rewards, "rewards")
 
 
+def check_featured(policy: Policy | type[Policy]) -> None:
+    """Refuse features for a policy that takes none."""
+    if not policy.traits.featured:
+        name = policy.__name__ if isinstance(policy, type) else type(policy).__name__
+        raise ValueError(f"features are given, but {name} takes none; use 'thompson', which learns how much they say")
+
+
 def like(policy: Policy, mode: int, level: int | None, rewards: float | None, share: float = 1.0) -> Ledger | None:
     """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
 

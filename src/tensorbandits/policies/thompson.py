@@ -680,6 +680,7 @@ class TensorThompsonSampling(ModelSampling):
         found = others if features is None else dict(sorted((others | {mode: features}).items()))
         self.features = by_name(found) or None
         self.oracle.describe(found)
+        self._seen, self._believed, self._law = -1, [], []
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
 

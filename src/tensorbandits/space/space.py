@@ -1,4 +1,4 @@
-"""The space of combinations by name: modes, their levels, which modes are context, and what may not be combined.
+"""The space of combinations by name: modes, their levels and features, which are context, what may not be combined.
 
 Labels live here and at the edge; everything inside the library is positions of modes and indices of levels.
 """
@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
+from tensorbandits.space.features import LevelFeatures, levels_of, present, values_of
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
 from tensorbandits.space.numeric import Numeric, NumericModes
-from tensorbandits.space.partition import Partition
+from tensorbandits.space.of_numbers import SpaceOfNumbers, merged
 from tensorbandits.space.regions import Regions
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
 
@@ -26,14 +27,16 @@ _NONE: dict[str, Any] = {}
 _SEARCHED = 10_000  # labels among which an error looks for the nearest
 
 
-class Space:
-    """Named modes and their levels, in order; which modes are context; and which combinations are forbidden.
+class Space(SpaceOfNumbers):
+    """Named modes and their levels, in order; what these are like; which are context; which combinations are forbidden.
 
     Parameters
     ----------
     modes : the labels of the levels of each mode, by the mode's name; or a :class:`~tensorbandits.Numeric`, for numbers
         that requests bring.
     context : names (or positions) of the modes that are given rather than decided.
+    features : what the levels of some modes are like, by the mode's name: a mapping from labels to values by name, or a
+        data frame with a column for the mode and one for each feature. See :meth:`describe`.
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
     same level, as columns of whole numbers come as floats from some files. Otherwise the kind counts: the number 1, the
@@ -51,7 +54,13 @@ class Space:
     {'segment': 'old', 'offer': 'a', 'channel': 'sms'}
     """
 
-    def __init__(self, modes: Mapping[str, Iterable[Label] | Numeric], context: Sequence[str | int] = ()) -> None:
+    def __init__(
+        self,
+        modes: Mapping[str, Iterable[Label] | Numeric],
+        context: Sequence[str | int] = (),
+        *,
+        features: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(modes, Mapping):
             raise TypeError(f"modes is {modes!r}; give the levels of each mode by name: {{'offer': ['a', 'b']}}")
         if not modes:
@@ -63,6 +72,7 @@ class Space:
         self._positions = {name: j for j, name in enumerate(self._names)}
         self._labels: list[list[Label]] = [[] for _ in self._names]
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
+        self._features: dict[int, LevelFeatures] = {}
         self._version, self._lock = 0, threading.RLock()  # which those hold who read or change more than one thing
         self._numeric = NumericModes(self._names)
         for name, labels in modes.items():
@@ -74,6 +84,10 @@ class Space:
         self._context = self.positions(context)
         self._numeric.check(self._context)
         self._book = Rulebook(self._context)
+        if features is not None and not isinstance(features, Mapping):
+            raise TypeError(f"features is {features!r}; give them by mode: {{'offer': {{'a': {{'price': 9.9}}}}}}")
+        for name, given in (features or {}).items():
+            self.describe(name, given, anew=True)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -96,23 +110,32 @@ class Space:
         return self._context
 
     @property
-    def regions(self) -> dict[str, Regions]:
-        """The regions of the modes that are numbers."""
-        with self._lock:
-            return {self._names[at]: one for at, one in self._numeric.regions.items()}
+    def features(self) -> dict[str, LevelFeatures]:
+        """The features of the levels, of the modes that have some.
 
-    @property
-    def requested(self) -> tuple[str, ...]:
-        """What a request gives: the names of the context modes, with those of numbers in the place of their mode.
-
-        >>> Space({"who": Numeric("age", "tenure"), "offer": ["a", "b"]}, ["who"]).requested
-        ('age', 'tenure')
+        >>> space = Space({"offer": ["a", "b", "c"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.features
+        {'offer': Features(price: number, missing of 1 level)}
         """
-        return tuple(name for at in self._context for name in self._numeric.requested(at))
+        with self._lock:
+            return {self._names[at]: one for at, one in sorted(self._features.items())}
+
+    def feature_numbers(self) -> dict[int, NDArray[np.float64]]:
+        """Return the features as policies take them: columns of numbers, (levels, columns), by position of the mode.
+
+        Regions of numbers have features of their own.
+
+        >>> space = Space({"offer": ["a", "b"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.feature_numbers()[0].tolist()
+        [[-1.4142135623730951, 0.0], [1.4142135623730951, 0.0]]
+        """
+        found = {self.position(mode): one.numbers for mode, one in self.features.items()}
+        known = {self.position(mode): one.features for mode, one in self.regions.items()}
+        return found | {at: numbers for at, numbers in known.items() if numbers is not None}
 
     @property
     def version(self) -> int:
-        """A number that is another one after every change of levels and rules."""
+        """A number that is another one after every change of levels, features and rules."""
         return self._version
 
     @property
@@ -204,7 +227,7 @@ class Space:
         """
         found = {
             self.position(mode): [self.level(mode, label) for label in _listed(mode, chosen)]
-            for mode, chosen in _merged(labels, named).items()
+            for mode, chosen in merged(labels, named).items()
         }
         for mode in found:
             if mode in self._context:
@@ -266,7 +289,7 @@ class Space:
         >>> space.forbidden
         ({0: 0, 1: 2},)
         """
-        rule = self._rule(_merged(labels, named))
+        rule = self._rule(merged(labels, named))
         if rule.only:
             self._add(rule)
         elif rule in self._book.rules:
@@ -282,7 +305,7 @@ class Space:
         if not isinstance(rule, Mapping) or len(rule) != 1 or set(rule) - {"forbid", "allow"}:
             raise ValueError(f"{rule!r} is no rule; give one as rules lists it, such as {{'forbid': {{'offer': 'a'}}}}")
         ((kind, labels),) = rule.items()
-        self._remove(self._rule(_merged(labels, {})), kind)
+        self._remove(self._rule(merged(labels, {})), kind)
 
     def forbidden_share(self, rule: Mapping[str, Mapping[str, Any]] | None = None) -> float:
         """Return the share of combinations that may not be chosen, or that a rule, whether made or not, forbids alone.
@@ -297,7 +320,7 @@ class Space:
         if rule is None:
             return forbidden_share(self.shape, self.forbidden)
         ((_, labels),) = rule.items()
-        return self._rule(_merged(labels, {})).share(self.shape)
+        return self._rule(merged(labels, {})).share(self.shape)
 
     def _rule(self, given: Mapping[str, Any]) -> Rule:
         single, only = {}, {}
@@ -371,16 +394,18 @@ class Space:
             self._book.restore(at, level)
             self._version += 1
 
-    def add_level(self, mode: str, label: Label) -> int:
+    def add_level(self, mode: str, label: Label, features: Any = None) -> int:
         """Add a level at the end of a mode, and return its index. Ledgers and policies of the space must grow too.
+
+        ``features`` are its values by name, if the mode has features; what is not given is missing.
 
         >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
         >>> space.add_level("offer", "summer"), space.shape
         (2, (3, 2))
         """
-        return self._append(self._named(mode), label)
+        return self._append(self._named(mode), label, features)
 
-    def _append(self, at: int, label: Label) -> int:
+    def _append(self, at: int, label: Label, features: Any = None) -> int:
         mode, value = self._names[at], plain(label)
         found = key(label, mode)
         with self._lock:
@@ -388,78 +413,54 @@ class Space:
                 known = self._labels[at][self._indices[at][found]]
                 same = "" if repr(known) == repr(value) else f", as {known!r}"
                 raise ValueError(f"mode {mode!r} has the level {value!r} already{same}; name each level once")
+            if at in self._features:
+                self._features[at] = self._features[at].added(values_of(features, mode))
+            elif features is not None:
+                raise ValueError(
+                    f"features of {value!r} are given, but mode {mode!r} has none; give those of all its levels first, "
+                    f"with describe({mode!r}, ..)"
+                )
             self._labels[at].append(value)
             self._indices[at][found] = len(self._labels[at]) - 1
             self._version += 1
             return self._indices[at][found]
 
-    # Numbers.
+    def describe(self, mode: str, features: Any, *, anew: bool = False) -> None:
+        """Say what levels of a mode are like, from now on.
 
-    def numbers_to_learn(
-        self, labels: Mapping[str, Any] | None = None, /, **named: Any
-    ) -> tuple[tuple[int, tuple[float | None, ...]], ...]:
-        """Return the numbers of a request that regions are still to be learned from, by position of the mode.
+        Of a mode that has features already only what is named changes, a value ``None`` says that it is missing, and
+        columns stay what they are. With ``anew``, or if the mode has none, these are all features that there are, of
+        all levels, and how they become columns is settled by them.
 
-        >>> space = Space({"age": Numeric("age"), "offer": ["a", "b"]}, ["age"])
-        >>> space.numbers_to_learn(age=31.5), space.numbers_to_learn(age="any age")
-        (((0, (31.5,)),), ())
+        Parameters
+        ----------
+        mode : whose levels they are of.
+        features : values by label: ``{"a": {"price": 9.9, "colour": "red"}}``, or ``{"a": [0.1, 0.7]}`` for a list of
+            numbers; or a data frame with a column for the mode. A value is a number, a truth value, text, or a list of
+            numbers; ``None`` where it is missing. ``None`` in the place of all takes the features of the mode away.
+        anew : whether they take the place of all features of the mode.
+
+        >>> space = Space({"offer": ["a", "b"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.describe("offer", {"b": {"price": 6.5}})
+        >>> space.features["offer"].rows
+        ({'price': 5.0}, {'price': 6.5})
         """
-        return self._numeric.to_learn(_merged(labels, named)) if self._numeric else ()
-
-    def split_region(self, mode: str, region: str, at: float | None = None, number: str | None = None) -> None:
-        """Split a region of a mode of numbers in two, at its middle unless a value of a ``number`` is given.
-
-        Both parts are new levels, and rules of the region are theirs too. The region stays as a level, retired: no
-        number falls into it any more, while its rewards, and those that are late, are its own.
-
-        >>> space = Space({"age": Numeric(cuts=[18, 35, 65]), "offer": ["a", "b"]}, ["age"])
-        >>> space.split_region("age", "age 18 to 35", 25)
-        >>> space.given(age=20), space.levels[0][5:], space.retired
-        ((5,), ('age 18 to 25', 'age 25 to 35'), {'age': ['age 18 to 35']})
-        """
-        self._become(mode, self._regions(mode).split(region, at, number))
-
-    def learn_regions(self, mode: str, partition: Partition) -> None:
-        """Have the regions of a mode of numbers that were learned; the one for all numbers stays as a retired level."""
-        self._become(mode, self._regions(mode).learned(partition))
-
-    def _regions(self, mode: str) -> Regions:
-        found = self._numeric.regions.get(self.position(mode))
-        if found is None:
-            known = list(self.regions) or "none"
-            raise ValueError(f"mode {mode!r} has labels, not regions of numbers; modes of numbers are {known}")
-        return found
-
-    def _become(self, mode: str, regions: Regions) -> None:
-        """Take other regions of a mode, with more levels."""
-        at, before = self.position(mode), self._regions(mode)
+        at = self._named(mode)
+        given = None if features is None else levels_of(features, mode)
         with self._lock:
-            new = [self._append(at, label) for label in regions.labels[len(before.labels) :]]
-            gone = [level for level in regions.gone if level not in before.gone]
-            for rule in [rule for rule in self._book.rules if any((at, level) in rule.condition for level in gone)]:
-                for level in new:
-                    condition = [(mode, level if mode == at else one) for mode, one in rule.condition]
-                    self._book.add(rule._replace(condition=tuple(condition)), self.shape)
-            for level in gone:
-                self._book.retire(at, level, self.shape)
-            self._numeric.regions[at] = regions  # last, as others place numbers meanwhile
+            if given is None:
+                if self._features.pop(at, None) is None:
+                    raise ValueError(f"features is None, which takes them away, but mode {mode!r} has none")
+            else:
+                values = {self.level(mode, label): one for label, one in given}
+                if len(values) < len(given):
+                    raise ValueError(f"the features of mode {mode!r} name a level twice; name each level once")
+                if at in self._features and not anew:
+                    self._features[at] = self._features[at].changed(values)
+                else:
+                    rows = [values.get(level, {}) for level in range(len(self._labels[at]))]
+                    self._features[at] = LevelFeatures.of(mode, list(map(present, rows)))
             self._version += 1
-
-    def _named(self, mode: str) -> int:
-        """The position of a mode whose levels are given by their labels."""
-        at = self.position(mode)
-        if at in self._numeric.regions:
-            raise ValueError(
-                f"mode {mode!r} has regions of numbers, which come from the numbers; split one that is too large: "
-                f"split_region({mode!r}, ..)"
-            )
-        return at
-
-    def _placed(self, labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[int, int]:
-        """Return the levels of labels, and of numbers, by position of the mode."""
-        return (
-            self.partial(self._numeric.placed(_merged(labels, named))) if self._numeric else self.partial(labels, named)
-        )
 
     def copy(self) -> Space:
         """Return an independent copy, of the same version."""
@@ -486,13 +487,15 @@ class Space:
         with self._lock:
             keys = [list(indices) for indices in self._indices]
             rules, retired = set(self._book.rules), set(self._book.retired)
-            return self._names, keys, self._context, rules, retired, self._numeric.state()
+            parts = self._names, keys, self._context, rules, retired
+            return *parts, self._numeric.state(), dict(self._features)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         sizes = (
             f"{name}: {len(labels):,}{' (context)' if j in self._context else ''}"
+            f"{' with features' if j in self._features else ''}"
             for j, (name, labels) in enumerate(zip(self._names, self._labels, strict=True))
         )
         count = len(self.forbidden)
@@ -513,6 +516,7 @@ class Space:
     def state(self) -> dict[str, Any]:
         """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""
         with self._lock:
+            features = {str(at): one.state() for at, one in sorted(self._features.items())}
             return {
                 "modes": list(self._names),
                 "levels": [[written(label) for label in labels] for labels in self._labels],
@@ -525,6 +529,7 @@ class Space:
                 ],
                 "retired": [list(pair) for pair in sorted(self._book.retired)],
                 **({"numeric": self._numeric.state()} if self._numeric else {}),
+                **({"features": features} if features else {}),
             }
 
     @classmethod
@@ -547,6 +552,11 @@ class Space:
                 if tuple(space._labels[int(at)]) != space._numeric.regions[int(at)].labels:
                     raise ValueError(f"the levels of mode {at} are others than its regions")
             space._numeric.check(space._context)
+            for mode, one in sorted(state.get("features", {}).items()):
+                at = check_level(int(mode), len(space._names), "the mode of features")
+                space._features[at] = LevelFeatures.from_state(space._names[at], one)
+                if len(space._features[at].rows) != space.shape[at]:
+                    raise ValueError(f"features of mode {space._names[at]!r} are of another number of levels")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"this is no state of a space ({error}); give what Space.state returned") from None
         return space
@@ -582,7 +592,7 @@ class Space:
 
     def partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label] = _NONE) -> dict[int, int]:
         """Return the levels of some modes, by position of the mode."""
-        return {self.position(mode): self.level(mode, label) for mode, label in _merged(labels, named).items()}
+        return {self.position(mode): self.level(mode, label) for mode, label in merged(labels, named).items()}
 
     def _check_whole(self, found: Mapping[int, Any], wanted: Iterable[int]) -> None:
         missing = [self._names[j] for j in wanted if j not in found]
@@ -597,16 +607,6 @@ class Space:
         more = len(self._labels[at]) - _SHOWN
         listed = ", ".join(map(repr, known[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
         return f"{label!r} is no level of mode {self._names[at]!r}, which has {listed}: {hint or 'give one of them'}"
-
-
-def _merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    if labels is None:
-        return dict(named)
-    if not isinstance(labels, Mapping):
-        raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}, or offer='a'")
-    if named and (twice := sorted(set(labels) & set(named))):
-        raise ValueError(f"mode {twice[0]!r} is given twice; give it once")
-    return {**labels, **named}
 
 
 def _listed(mode: str, labels: Any) -> list[Any]:

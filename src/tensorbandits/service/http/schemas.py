@@ -470,6 +470,7 @@ ChangeKind = Literal[
     "Created",
     "Changed",
     "LevelAdded",
+    "Described",
     "LevelRetired",
     "LevelRestored",
     "RuleChanged",
