@@ -112,7 +112,9 @@ def test_every_example_works(tmp_path, document, operations):
             method, path, operation = operations[name]
             given = {"content": body} if isinstance(body, str) else {} if body is None else {"json": body}
             params = {"reward": "click"} if name == "import_log" else {}
-            answer = service.http.request(method, path.format(name="offers", id="x"), params=params, **given)
+            answer = service.http.request(
+                method, path.format(name="ages" if name == "split_region" else "offers", id="x"), params=params, **given
+            )
             assert answer.status_code in status, (name, answer.text)
             sent.append(name)
             content = operation["responses"][str(answer.status_code)].get("content", {})

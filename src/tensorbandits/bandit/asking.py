@@ -22,7 +22,7 @@ class Asking(Running):
 
     def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
@@ -31,7 +31,7 @@ class Asking(Running):
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
         subject: str | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 

@@ -76,8 +76,9 @@ def _open_csv(
     _check_names(place, _header(place, len(found.columns)), [*(modes if is_sequence(modes) else ()), reward, *others])
     schema = nw.from_native(found).collect_schema()
     declared = {mode: list(one.named(mode).numbers) for mode, one in (numeric or {}).items()}
-    columns = {mode: declared.get(mode) or (None if mode in schema else column_names(mode)) for mode in modes}
-    plain = [mode for mode in modes if not columns[mode]]
+    named = [one for one in modes if isinstance(one, str)] if is_sequence(modes) else []
+    columns = {mode: declared.get(mode) or (None if mode in schema else column_names(mode)) for mode in named}
+    plain = [mode for mode in modes if not isinstance(mode, str) or not columns[mode]] if named else modes
     types = {
         mode.column: "VARCHAR"
         for mode in (parse_modes(plain, schema, least=1) if plain else ())

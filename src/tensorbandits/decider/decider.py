@@ -162,13 +162,13 @@ class Decider:
 
     def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> SnapshotDecision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
@@ -199,13 +199,13 @@ class Decider:
 
     def refuse(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> None:
         """Refuse a request that :meth:`ask` would refuse, without deciding it."""
         ready = self._follower.ready
@@ -312,11 +312,11 @@ class Decider:
 
     def best(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> dict[str, Label]:
         """Return the allowed arm believed best by the posterior draws of the snapshot; explores and logs nothing."""
         ready = self._follower.ready

@@ -15,7 +15,7 @@ from tensorbandits.space.regions import Regions
 
 _REGIONS, _REQUESTS = 8, 200
 _FEWEST, _LATEST = 10, 100_000  # requests that regions are learned from
-_WORDS = ("numbers", "regions", "requests", "cuts", "partition")
+_WORDS = ("numbers", "regions", "requests", "cuts", "partition", "splits")
 
 
 class Numeric:
@@ -63,6 +63,7 @@ class Numeric:
                 f"requests is {requests:,}; at most {_LATEST:,} are kept: learn regions from a log instead"
             )
         self.partition: Partition | None = None if cuts is None else of_edges(_cuts(cuts, numbers))
+        self.splits: tuple[tuple[str, float, str], ...] = ()  # region, value, number
 
     def learn(self, log: Any) -> Self:
         """Return the same with regions that were learned from a log, which has a column for each number.
@@ -85,7 +86,16 @@ class Numeric:
     def named(self, mode: str) -> Numeric:
         """Return the same with the name of the mode, if its number has none."""
         found = Numeric(*(self.numbers or (mode,)), regions=self.regions, requests=self.requests)
-        found.partition = self.partition
+        found.partition, found.splits = self.partition, self.splits
+        return found
+
+    @classmethod
+    def of(cls, regions: Regions) -> Self:
+        """Return the mode that starts with these regions, but for those of before they were learned."""
+        requests = _REQUESTS if regions.requests is None else regions.requests
+        found = cls(*regions.numbers, regions=max(regions.wanted, 2), requests=requests)
+        found.partition = regions.partition
+        found.splits = tuple((regions.labels[one.level], one.at, regions.numbers[one.number]) for one in regions.splits)
         return found
 
     def regions_of(self, mode: str) -> Regions:
@@ -93,7 +103,10 @@ class Numeric:
         numbers = self.numbers or (mode,)
         if self.partition is None:
             return Regions.start(numbers, self.regions, self.requests)
-        return Regions.of(numbers, self.partition)
+        found = Regions.of(numbers, self.partition)
+        for region, at, number in self.splits:
+            found = found.split(region, at, number)
+        return found
 
     def written(self) -> dict[str, Any]:
         """Return it as JSON has it, in the settings of a bandit.
@@ -102,7 +115,9 @@ class Numeric:
         {'numbers': ['age', 'tenure'], 'regions': 12, 'requests': 200}
         """
         found: dict[str, Any] = {"numbers": list(self.numbers), "regions": self.regions, "requests": self.requests}
-        return found if self.partition is None else found | {"partition": self.partition.state()}
+        if self.partition is not None:
+            found["partition"] = self.partition.state()
+        return found | ({"splits": [list(one) for one in self.splits]} if self.splits else {})
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Self:
@@ -120,6 +135,7 @@ class Numeric:
         found = cls(*numbers, **given)
         if (partition := written.get("partition")) is not None:
             found.partition = Partition.from_state(partition, max(len(numbers), 1))
+        found.splits = tuple((str(region), at, str(number)) for region, at, number in written.get("splits") or ())
         return found
 
     def __eq__(self, other: object) -> bool:

@@ -193,7 +193,7 @@ class Space(SpaceOfNumbers):
             raise ValueError(self._unknown(at, label))
         return index
 
-    def cell(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Cell:
+    def cell(self, labels: Mapping[str, Label | None] | None = None, /, **named: Label | None) -> Cell:
         """Return the cell of labels, one per mode: as keywords, or as a mapping where names are no Python names.
 
         >>> Space({"time:weekday": ["Mon", "Tue"], "slot": [1, 2, 3]}).cell({"time:weekday": "Tue"}, slot=3)
@@ -203,7 +203,7 @@ class Space(SpaceOfNumbers):
         self._check_whole(partial, range(len(self._names)))
         return tuple(partial[j] for j in range(len(self._names)))
 
-    def given(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Cell:
+    def given(self, labels: Mapping[str, Label | None] | None = None, /, **named: Label | None) -> Cell:
         """Return the levels of the context modes, in the order of :attr:`context`, as ``ask`` takes them.
 
         >>> Space({"segment": ["new", "old"], "offer": ["a", "b"]}, ["segment"]).given(segment="old")

@@ -151,7 +151,8 @@ class Host:
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
-        return Ask(space.given(context), chosen, id, active, cell, propensity, subject)
+        levels, numbers = space.given(context), space.numbers_to_learn(context)
+        return Ask(levels, chosen, id, active, cell, propensity, subject, numbers)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
@@ -306,6 +307,15 @@ class Host:
         return {
             **self.summary(),
             "levels": levels,
+            "regions": {
+                mode: {
+                    "numbers": list(one.numbers),
+                    "learning": one.learning,
+                    "requests": one.requests,
+                    "seen": len(state.seen.get(space.position(mode), ())),
+                }
+                for mode, one in space.regions.items()
+            },
             "rules": [written_rule(rule) for rule in space.rules],
             "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},

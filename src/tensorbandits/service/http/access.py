@@ -70,6 +70,7 @@ ACCESS: dict[str, Access] = {
     "add_level": Access("POST", f"{_ONE}/levels", _ADMIN),
     "retire_level": Access("POST", f"{_ONE}/levels/retire", _ADMIN),
     "restore_level": Access("POST", f"{_ONE}/levels/restore", _ADMIN),
+    "split_region": Access("POST", f"{_ONE}/regions/split", _ADMIN),
     "add_rule": Access("POST", f"{_ONE}/rules", _ADMIN),
     "remove_rule": Access("POST", f"{_ONE}/rules/remove", _ADMIN),
     "history": Access("GET", f"{_ONE}/history", _READ),

@@ -73,6 +73,11 @@ _CHANGE = {
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
+        "of numbers": {
+            "name": "ages",
+            "modes": {"age": {"numbers": ["age"], "cuts": [18, 30, 45, 65]}, "offer": ["a", "b"]},
+            "context": ["age"],
+        },
         "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
     },
     "change_bandit": {
@@ -102,6 +107,7 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     "add_level": {"another offer": {"mode": "offer", "label": "summer", "like": "a"}},
     "retire_level": {"an offer that has ended": {"mode": "offer", "label": "video"}},
     "restore_level": {"an offer that is back": {"mode": "offer", "label": "video"}},
+    "split_region": {"at a value": {"mode": "age", "region": "age 30 to 45", "at": 38}},
     "add_rule": {
         "what does not go together": {"forbid": {"segment": "old", "offer": "b"}},
         "what alone is allowed": {"allow": {"segment": "new", "channel": ["mail", "sms"]}},
@@ -123,7 +129,7 @@ ANSWERS: dict[str, Any] = {
     "metrics": "# TYPE tensorbandits_bandits gauge\ntensorbandits_bandits 3.0\n",
     "list_bandits": {"bandits": [_SUMMARY]},
     **{name: _DETAIL for name in ("create_bandit", "get_bandit", "change_bandit", "add_level", "retire_level")},
-    **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
+    **{name: _DETAIL for name in ("restore_level", "split_region", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
     "overviews": {"overviews": {"offers": _OVERVIEW}},

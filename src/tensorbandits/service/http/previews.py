@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from tensorbandits.service.http.schemas import Body, Changes, CreateBandit, Level, NewLevel, RuleBody
+from tensorbandits.service.http.schemas import Body, Changes, CreateBandit, Level, NewLevel, RuleBody, SplitRegion
 from tensorbandits.service.http.view_answers import OverviewView
 
 
@@ -25,6 +25,7 @@ class PreviewChange(Body):
     add_level: NewLevel | None = Field(default=None, examples=[None])
     retire_level: Level | None = Field(default=None, examples=[None])
     restore_level: Level | None = Field(default=None, examples=[None])
+    split_region: SplitRegion | None = Field(default=None, examples=[None])
     add_rule: RuleBody | None = Field(default=None, examples=[None])
     remove_rule: RuleBody | None = Field(default=None, examples=[None])
 

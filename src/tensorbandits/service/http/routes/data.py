@@ -166,17 +166,21 @@ async def import_log(
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
     space, rows = host.core.space, service.settings.import_rows
     named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
+    numbers = [name for mode, one in space.regions.items() if mode not in constant for name in one.numbers]
     texts = [
         named_as.get(mode, mode)
         for mode, labels in zip(space.modes, space.levels, strict=True)
-        if any(isinstance(label, str) for label in labels)
+        if mode not in space.regions and any(isinstance(label, str) for label in labels)
     ]
-    wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
+    labelled = [column for mode, column in named_as.items() if mode not in space.regions]
+    wanted = [*labelled, *(mapped.get(one, one) for one in numbers), reward, *([] if trials is None else [trials])]
 
     def read(upload: imports.Upload) -> warm_start.Past:
         with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
-            policy = host.core.policy
-            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
+            for mode, partition in warm_start.to_learn(space, frame, mapped, constant).items():
+                service.engine.submit(orders.learn_regions(host, mode, partition)).result()
+            policy, now = host.core.policy, host.core.space
+            return warm_start.past_of_log(now, policy, frame, reward, trials, mapped, constant, missing)
 
     asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
     async with imports.received(request, asked) as upload, service.imports:
