@@ -201,7 +201,7 @@ class Import:
 
     past: Past
     fixed: Any = None
-    unknown: Any = "error"
+    unknown: Any = None
     weight: float = 1.0
 
     def how(self) -> dict[str, Any]:

@@ -336,7 +336,8 @@ class Changed(BanditEvent):
 class Imported(BanditEvent):
     """The rewards of a log from elsewhere were told, added up; ``added`` are labels that became levels, by mode.
 
-    ``said`` is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
+    ``features`` are those of these labels, by mode, and of the modes in ``retired`` they are chosen no more. ``said``
+    is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
     """
 
     ledger: Ledger
@@ -344,6 +345,8 @@ class Imported(BanditEvent):
     said: Mapping[str, Any] = field(default_factory=dict)
     start: WarmStart | None = None
     packed: list[str] = field(default_factory=list, repr=False, compare=False)  # the ledger as text, once it was made
+    features: Mapping[str, list[Any]] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
 
     def at(self, time: float) -> Imported:
         """Return the same at another time."""
@@ -353,7 +356,8 @@ class Imported(BanditEvent):
         """Return the ledger as text, and what was answered beside it."""
         if not self.packed:
             self.packed.append(_packed(self.ledger))
-        return {"ledger": self.packed[0], "added": dict(self.added), **self.said}
+        rare = {name: one for name, one in (("features", self.features), ("retired", self.retired)) if one}
+        return {"ledger": self.packed[0], "added": dict(self.added), **rare, **self.said}
 
     def noted(self) -> dict[str, Any]:
         """Return all but the ledger."""
@@ -363,8 +367,10 @@ class Imported(BanditEvent):
     @classmethod
     def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
         """Return the event that a log has."""
-        said = {name: value for name, value in body.items() if name not in ("ledger", "added", MARK)}
-        return cls(time, _unpacked(body["ledger"]), body["added"], said)
+        own = ("ledger", "added", "features", "retired", MARK)
+        said = {name: value for name, value in body.items() if name not in own}
+        more = {"features": body.get("features", {}), "retired": body.get("retired", [])}
+        return cls(time, _unpacked(body["ledger"]), body["added"], said, **more)
 
 
 @dataclass(frozen=True)

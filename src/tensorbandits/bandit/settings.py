@@ -194,7 +194,7 @@ def baseline_of(given: Any) -> Any:
 
 def pairs_of(levels: Any) -> Any:
     """Return labels and values of features, which JSON holds as objects with ``label`` and ``features``."""
-    return levels and [(read(one["label"]), one["features"]) for one in levels]
+    return None if levels is None else [(read(one["label"]), one["features"]) for one in levels]
 
 
 def change_rule(space: Space, rule: Mapping[str, Any], *, add: bool) -> None:

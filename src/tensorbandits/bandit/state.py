@@ -286,11 +286,12 @@ class State:
         return [e.Changed(time, dict(command.given), {name: self.settings.get(name) for name in command.given})]
 
     def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
-        ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
+        ledger, start, features = warm_start.plan(self.space, self.policy, command.past, **command.how())
         if start.added:
             self._refuse_growth(ledger.shape)
         added = {mode: [written(label) for label in labels] for mode, labels in start.added.items()}
-        return [e.Imported(time, ledger, added, start.said(), start)]
+        values = {mode: [written_values(one) for one in some] for mode, some in features.items()}
+        return [e.Imported(time, ledger, added, start.said(), start, features=values, retired=list(start.retired))]
 
     def _refuse_growth(self, shape: Cell) -> None:
         if (why := self.policy.refusal_to_grow(shape)) is not None:
@@ -537,9 +538,8 @@ class State:
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
-        for mode, labels in event.added.items():
-            for label in labels:
-                self.space.add_level(mode, read(label))
+        added = {mode: list(map(read, labels)) for mode, labels in event.added.items()}
+        warm_start.add_levels(self.space, added, event.features, event.retired)
         lessons += self.grow()
         self.rewards += ledger.rounds
         return [*lessons, lambda policy: policy.tell_ledger(ledger)]

@@ -238,6 +238,13 @@ class Regions:
         found = np.hstack(parts)
         return np.asarray(found * math.sqrt(found.shape[1]))
 
+    @property
+    def places(self) -> list[tuple[str, slice]]:
+        """The columns of features, by what they say: where numbers lie, that they are beyond the range, or lack."""
+        count = 0 if self.features is None else self.features.shape[1]
+        ends = (", ".join(self.numbers), slice(0, count - 2)), ("beyond the range", slice(count - 2, count - 1))
+        return [*ends, ("missing", slice(count - 1, count))]
+
     @cached_property
     def _beyond(self) -> list[int]:
         """Levels that lie beyond the range."""

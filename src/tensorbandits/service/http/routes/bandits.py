@@ -98,7 +98,7 @@ async def restore_level(name: Name, body: schemas.Level, service: Served, key: K
 
 
 @router.route_of("split_region", "key_reused", response_model=schemas.Detail)
-async def split_region(name: Name, body: schemas.SplitRegion, service: Served, key: Key = None) -> Response:
+async def split_region(name: Name, body: schemas.SplitRegionBody, service: Served, key: Key = None) -> Response:
     """Split a region of a mode of numbers in two. Both start like it, and it stays as a retired level."""
     mark = fingerprint_of("split_region", body, key)
     return await _changed(service, name, lambda host: orders.split_region(host, body.given(), key, mark))
