@@ -25,6 +25,7 @@ from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.published import UID_BYTES
 from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.snapshot import refuse_propensity
+from tensorbandits.bandit.visitors import place_of
 from tensorbandits.base.checks import Cell
 from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import loading
@@ -151,8 +152,9 @@ class Host:
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
+        place = None if subject is None else place_of(subject, self.name)
         levels, numbers = space.given(context), space.numbers_to_learn(context)
-        return Ask(levels, chosen, id, active, cell, propensity, subject, numbers)
+        return Ask(levels, chosen, id, active, cell, propensity, subject, place, numbers)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
