@@ -403,7 +403,7 @@ class Forgotten(BanditEvent):
     """The ids of some decisions were replaced by names, everywhere, as somebody wanted a person's data removed.
 
     Whoever still knows an id, as a server that runs does, finds it by the time of the decision and a digest of the
-    salt and the id.
+    salt and the id. A decision of two times, its own and that of its token, is there twice, by one name.
     """
 
     names: list[str]
@@ -420,7 +420,7 @@ class Forgotten(BanditEvent):
 
     def noted(self) -> dict[str, Any]:
         """Return how many decisions it is about, and why."""
-        return {"decisions": len(self.names), "why": self.why}
+        return {"decisions": len(set(self.names)), "why": self.why}
 
 
 def _short(value: Any) -> Any:

@@ -5,6 +5,7 @@ A new one takes its place, by one assignment, whenever there are new draws, rule
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Sequence
@@ -137,9 +138,7 @@ class Snapshot:
         found = self._laws.get(key)
         if found is None:
             found = RequestLaw(self._query(ask), self.shares)
-            while len(self._laws) >= _LAWS:
-                self._laws.pop(next(iter(self._laws), None), None)
-            self._laws[key] = found
+            keep(self._laws, key, found, _LAWS)
         return found
 
     def query(self, ask: Ask) -> Query:
@@ -187,6 +186,14 @@ class Snapshot:
             f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
             "back one of space.rules"
         )
+
+
+def keep(kept: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep a value in the place of the oldest ones, if there are too many. Any thread may do so, without a lock."""
+    while len(kept) >= most:
+        with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def _placed(drawn: Drawn, ask: Ask) -> Drawn:

@@ -185,7 +185,7 @@ class State:
             )
 
     def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
-        waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
+        waiting = dict.fromkeys(name for number, name, _ in command.decisions if self._is_waiting(number))
         digests = [e.digest_of(number, command.salt) for number, _, _ in command.decisions]
         names, times = [name for _, name, _ in command.decisions], [made for _, _, made in command.decisions]
         forgotten = e.Forgotten(time, names, times, digests, command.salt, command.why)
