@@ -64,7 +64,8 @@ class Snapshot:
         self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
         all_forbidden = [*space.forbidden, *forbidden, *(() if policy is None else policy.forbidden)]
         self._standing = Allowed.of(Allowed(forbidden=all_forbidden), self.shape)
-        self._retired = {mode: set(labels) for mode, labels in space.retired.items()}
+        # A region that was split just now may still be given, by a request that came before.
+        self._retired = {mode: set(some) for mode, some in space.retired.items() if mode not in space.regions}
         self._laws: dict[Any, RequestLaw] = {}
 
     def with_draws(self, draws: Draws) -> Snapshot:

@@ -184,13 +184,13 @@ class Decider:
 
     def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> SnapshotDecision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
@@ -301,7 +301,7 @@ class Decider:
         mapping of labels for each; without context modes also their number. The rest is as for :meth:`ask`.
         """
         ready = self._ready()
-        rows = label_rows(contexts, [name for _, name in ready.given], "contexts")
+        rows = label_rows(contexts, ready.published.space.requested, "contexts")
         free = [name for _, name in ready.free]
         arms = one_each("played", None if played is None else label_rows(played, free, "played"), len(rows))
         shares = one_each("propensities", propensities, len(rows))
@@ -330,11 +330,11 @@ class Decider:
 
     def best(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> dict[str, Label]:
         """Return the allowed arm believed best by the posterior draws of the snapshot; explores and logs nothing."""
         ready = self._ready()
