@@ -1,9 +1,10 @@
-"""A real PostgreSQL for tests and measurements: started in a temporary directory, killed and restarted at will."""
+"""A real PostgreSQL, and Redis, for tests and measurements: in a temporary directory, killed and restarted at will."""
 
 import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -134,6 +135,57 @@ class Postgres:
         )
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr}")
+
+
+class Redis:
+    """A Redis of its own. ``durable`` flushes each write to disk before it is acknowledged; else nothing is kept."""
+
+    def __init__(self, durable=False):
+        self.directory = Path(tempfile.mkdtemp(prefix="tb-redis-"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        keeps = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
+        self._options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.directory)]
+        self._options += keeps
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._process = None
+
+    def start(self):
+        """Start the server, and return when it has read what it kept."""
+        with open(self.directory / "log", "ab") as log:
+            program = shutil.which("redis-server")
+            self._process = subprocess.Popen(
+                [program, *self._options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        end = time.monotonic() + 120
+        while not self._answers():
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise RuntimeError("Redis does not start:\n" + (self.directory / "log").read_text()[-2000:])
+            time.sleep(0.02)
+        return self
+
+    def kill(self):
+        """End the server at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self):
+        """Kill the server, and remove all it wrote."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _answers(self):
+        """Say whether the server takes commands; it does not while it reads what it kept."""
+        import redis
+
+        try:
+            with redis.Redis.from_url(self.url, socket_timeout=10) as client:
+                return client.ping()
+        except redis.RedisError:
+            return False
 
 
 def _children(pid):

@@ -338,3 +338,15 @@ def test_a_copy_is_what_its_state_says_and_goes_its_own_way() -> None:
             assert one.cells[one.order].tolist() == sorted(one.cells.tolist())
     assert copy == twin != ledger
     assert all(np.array_equal(value, before[name]) for name, value in ledger.state().items())
+
+
+@pytest.mark.parametrize("first", [0, 1, 15, 16, 17, 100])
+def test_a_ledger_takes_over_however_many_cells_another_one_has(first: int) -> None:
+    rng = np.random.default_rng(first)
+    ledger, other = Ledger((30, 30)), Ledger((30, 30))
+    ledger.add(rng.integers(30, size=(first, 2)), rng.standard_normal(first))
+    other.add(rng.integers(30, size=(600, 2)), rng.standard_normal(600))
+    assert ledger.gained(other).rounds == pytest.approx(600, abs=first + 1)
+    ledger.take_over(other)
+    assert all(ledger[entry.cell].rounds == entry.rounds for entry in other)
+    assert ledger.rounds == pytest.approx(600)

@@ -91,3 +91,8 @@ MEDIUM = (
 )
 ENGINES = ("dask", "spark")  # a case that starts one of these is medium wherever it stands
 FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of these is medium wherever it stands
+
+
+def is_medium(place):
+    """Whether a folder or file, as it is named from the root, is one of these, or in one."""
+    return any(place == medium or place.startswith(f"{medium}/") for medium in MEDIUM)

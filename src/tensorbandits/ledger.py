@@ -257,7 +257,8 @@ class Ledger:
         left, mean = _NEGLIGIBLE, other.mean
         self._sums[:, : self._size] = np.array([[left], [left * mean], [left * mean * mean], [0.0], [mean]])
         theirs = other._sums[:, : len(other)].copy()
-        self._sums[:, self._joined(other.cells, theirs[_A])] = theirs
+        at = self._joined(other.cells, theirs[_A])  # which may give the sums more room
+        self._sums[:, at] = theirs
         change = self._sums[:, : self._size].copy()
         change[:, : before.shape[1]] -= before
         corrected = (change[_N] == 0.0) & (change[[_Y, _Q]] != 0.0).any(axis=0)

@@ -20,12 +20,29 @@ RING = 4
 MOST_LEVELS = 9  # of a mode
 
 
+OFFERS = [("a", {"price": 2.0, "colour": "red"}), ("b", {"price": 4.0, "colour": "red"}), ("c", {"colour": "blue"})]
+
+
+def random_values(rng):
+    """Return random values of features, some of which cannot be."""
+    given = {
+        "price": rng.choice([1, 2.5, None, 1e7] if rng.random() < 0.9 else ["much", float("inf"), True]),
+        "colour": rng.choice(["red", "blue", "green", None]),
+    }
+    if rng.random() < 0.05:
+        given["size"] = 3
+    return {name: given[name] for name in rng.sample(sorted(given), rng.randint(0, 2))}
+
+
 def settings(rng):
     """Return random settings of a bandit, with little room, so that decisions are soon forgotten."""
     reward = rng.choice(["bernoulli", "gaussian", "count"])
     window = rng.choice([None, "10 min", 4])
+    policy = rng.choice(["thompson", "ensemble"]) if reward == "gaussian" else "thompson"
+    described = policy == "thompson" and rng.random() < 0.5
     return {
         "modes": MODES,
+        "features": {"offer": [{"label": one, "features": values} for one, values in OFFERS]} if described else None,
         "context": ["segment"],
         "rank": 1,
         "reward": reward,
@@ -36,7 +53,7 @@ def settings(rng):
         "capacity": rng.choice([3, 20]),
         "remember": rng.choice([0, 1, 5, 1000]),
         "apprentice": rng.random() < 0.5,
-        "policy": rng.choice(["thompson", "ensemble"]) if reward == "gaussian" else "thompson",
+        "policy": policy,
     }
 
 
@@ -59,6 +76,7 @@ def bits(core):
         "settled": book.settled(),
         "waiting": len(book),
         "shape": core.policy.shape,
+        "features": getattr(core.policy, "features", None),
     }
     return _plain({"state": state, "ledger": core.policy.copy_ledger().state(), **known})
 
@@ -145,7 +163,17 @@ class Histories:
             return self.rng.choice([c.RetireLevel, c.RestoreLevel])(mode, label)
         like = self.rng.choice([None, label])
         rewards = None if like is None else self.rng.choice([None, 2.5])
-        return c.AddLevel(mode, f"{mode} {len(known)}" if len(known) < MOST_LEVELS else label, like, rewards)
+        values = random_values(self.rng) if mode in self.core.space.features or self.rng.random() < 0.1 else None
+        return c.AddLevel(mode, f"{mode} {len(known)}" if len(known) < MOST_LEVELS else label, like, rewards, values)
+
+    def describe(self):
+        """Other features of some levels, of a mode with features or one that had none."""
+        rng, mode = self.rng, self.rng.choice(["offer", "offer", "segment", "color"])
+        known = self.core.space.levels[self.core.space.position(mode)] if mode in MODES else ("a",)
+        some = rng.sample(known, rng.randint(1, len(known)))
+        return c.Describe(
+            mode, rng.choice([None, *[[(one, random_values(rng)) for one in some]] * 5]), rng.random() < 0.2
+        )
 
     def rule(self):
         labels = {"offer": self.rng.choice(["a", "b"]), "channel": self.rng.choice(["mail", ["sms"]])}
@@ -245,6 +273,7 @@ _KINDS = {
     lambda self: c.Cancel(self._id()): 4,
     lambda self: c.Expire(self.rng.choice([None, 1, 3])): 10,
     Histories.level: 4,
+    Histories.describe: 3,
     Histories.rule: 3,
     Histories.setting: 4,
     Histories.log_from_elsewhere: 2,

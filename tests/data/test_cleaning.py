@@ -10,6 +10,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.data import clean_label, from_log
 from tensorbandits.study.remarks import alike, alike_words, remarks
+from tests.lake import spark_session
 
 COUNTRIES = ("Germany", "France", "Italy", "Spain", "Poland", "Norway", "Sweden", "Ireland", "Austria", "Greece")
 COUNTRIES += ("Portugal", "United Kingdom")
@@ -36,10 +37,13 @@ ENGINES = {
     "pandas": pd.DataFrame,
     "polars": lambda table: pl.LazyFrame(table),
     "duckdb": lambda table: duckdb.from_arrow(pa.table(table)),
+    "spark": lambda table: spark_session.frame(pa.table(table)),
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=pytest.mark.slow if name == "spark" else ()) for name in ENGINES]
+)
 @pytest.mark.parametrize("options", [{}, {"top": {"country": 5}}, {"kind": "revenue"}], ids=["all", "top", "revenue"])
 def test_a_cleaned_log_is_that_of_cleaned_labels(engine, options):
     table = columns()
@@ -51,7 +55,7 @@ def test_a_cleaned_log_is_that_of_cleaned_labels(engine, options):
     for mine, theirs in zip(log.values(), twin.values(), strict=True):
         assert np.array_equal(mine, theirs)
     assert log.options["clean"] == "strip,casefold"
-    if engine != "duckdb":  # whose rows come in any order
+    if engine not in ("duckdb", "spark"):  # whose rows come in any order
         for mine, theirs in zip(log.decisions()[:2], twin.decisions()[:2], strict=True):
             assert np.array_equal(mine, theirs)
 

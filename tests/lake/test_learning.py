@@ -16,7 +16,7 @@ from tensorbandits.lake.files import write_records
 from tensorbandits.lake.learning import LakeLearner
 from tests.lake import lakes
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 END = lakes.START + 2 * 3600
 LATER = END + 4000  # all windows have ended, and all rewards are in
 
@@ -212,6 +212,17 @@ def test_only_hours_with_news_are_joined_anew(made):
     assert again.ledger == learner.ledger
 
 
+def test_a_restart_opens_no_file_of_an_hour_without_news(made, monkeypatch):
+    place, lake, uid = made
+    lakes.write(lake, lakes.history(4, hours=3), uid)
+    lakes.learner(place, lake).learn(LATER + 9999)
+    lakes.write(lake, lakes.History([("new", int((lakes.START + 3700) * 1e6), (0, 0, 0))], []), uid, writer="more")
+    opened, ordinary = [], Folder.open
+    monkeypatch.setattr(Folder, "open", lambda self, name: (opened.append(name), ordinary(self, name))[1])
+    lakes.learner(place, lake).learn(LATER + 9999)
+    assert {name.split("/")[1] for name in opened} == {"hour=2026-11-19T05"}
+
+
 class Killed(BaseException):
     """What stands for the death of a learner in the middle of a round."""
 
@@ -342,9 +353,11 @@ def test_the_time_of_a_round_never_goes_back(made):
     found = lakes.history(11)
     lakes.write(lake, found, uid)
     learner = lakes.learner(place, lake)
-    learner.learn(LATER)
+    assert learner.learn(LATER).behind == 0.0
     lakes.write(lake, lakes.History([("x", int(lakes.START * 1e6), (0, 0, 0))], []), uid, writer="more")
-    assert learner.learn(lakes.START).counts["waiting"] == 0
+    done = learner.learn(lakes.START)
+    assert (done.counts["waiting"], done.behind) == (0, LATER - lakes.START)
+    assert "the clock is 11,200 s behind that of an earlier round" in str(done)
 
 
 # Files that cannot be used.
@@ -473,7 +486,8 @@ def test_a_lake_may_lie_at_any_address(tmp_path):
     assert lakes.counted(learner.ledger) == lakes.exact(found.wanted(LATER))
 
 
-def test_a_learner_that_runs_says_what_fails_and_goes_on(made, caplog):
+@pytest.mark.parametrize("error", [OSError, duckdb.IOException])
+def test_a_learner_that_runs_says_what_fails_and_goes_on(made, caplog, error):
     place, lake, uid = made
     found = lakes.history(16, 50)
     lakes.write(lake, found, uid)
@@ -482,7 +496,7 @@ def test_a_learner_that_runs_says_what_fails_and_goes_on(made, caplog):
 
     def learn():
         if fails.pop():
-            raise OSError("the lake is away")
+            raise error("the lake is away")
         return LakeLearner.learn(learner, LATER)
 
     learner.learn = learn

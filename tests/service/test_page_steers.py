@@ -323,3 +323,49 @@ def test_a_list_of_many_is_searched_sorted_and_asked_for_at_once(service, served
     one.tab.wait_for_selector("h1:has-text('No such bandit')")
     one.tab.get_by_role("link", name="See all bandits").click()
     one.tab.wait_for_selector("h1:has-text('Bandits')")
+
+
+def test_features_are_pasted_and_a_new_level_starts_from_them(served, person):
+    bandit = served.create(reward="bernoulli")
+    one = person(f"{bandit.name}/levels")
+    card = one.tab.locator("section.card", has=one.tab.get_by_role("heading", name="offer", exact=True))
+    card.get_by_text("Features: none").click()
+    pasted = card.get_by_label("Paste a table")
+    pasted.fill("offer,price\na,1\nz,2")
+    one.press("Set features …", card)
+    one.page.says("“z” is no level here", "main")
+    pasted.fill('offer,price,brand,image\na,9.9,Acme,"[1, 2]"\nb,5,Acme,\nc,7.5,Bolt,"[0, 3]"')
+    one.press("Set features …", card)
+    one.confirms("Set them", "Of 3 levels: price, brand and image", "learned from all rewards")
+    card.get_by_text("Features: price, brand and image").wait_for()
+    assert bandit.send("GET", "/features?mode=offer").json()["levels"][1]["features"] == {"price": 5.0, "brand": "Acme"}
+    card.get_by_label("New level of offer").fill("summer")
+    card.get_by_label("price", exact=True).fill("much")
+    one.press("Add …", card)
+    one.page.says("“much” is not a number", "main")
+    card.get_by_label("price", exact=True).fill("6.5")
+    one.press("Add …", card)
+    one.confirms("Add", "starts from what was learned of its features")
+    card.get_by_text("summer").first.wait_for()
+    levels = bandit.send("GET", "/features?mode=offer").json()["levels"]
+    assert levels[-1] == {"label": "summer", "features": {"price": 6.5}}
+    card.get_by_text("Features: price").click()
+    card.get_by_label("Paste a table").fill("offer,price\na,8.9")
+    one.press("Set features …", card)
+    one.confirms("Set them", "What was learned of these features stays")
+    until(lambda: bandit.send("GET", "/features?mode=offer").json()["levels"][0]["features"]["price"] == 8.9)
+    one.undoes()
+    until(lambda: bandit.send("GET", "/features?mode=offer").json()["levels"][0]["features"]["price"] == 9.9)
+    assert one.page.wrong == []
+
+
+def test_a_bandit_is_made_with_features(served, person):
+    one = person("-/new")
+    one.tab.get_by_label("Name", exact=True).fill("described")
+    one.tab.get_by_label("Name of the mode").first.fill("offer")
+    one.tab.get_by_label("Levels").first.fill("a\nb")
+    one.tab.get_by_label("What they are like").first.fill("offer,price\na,1\nb,2")
+    one.press("Make it …")
+    one.confirms("Make it")
+    until(lambda: served.bandit("described").send("GET").status_code == 200)
+    assert served.bandit("described").detail()["features"]["offer"][0]["name"] == "price"

@@ -39,7 +39,8 @@ class Bandit(Asking, Telling, Looking, Copies):
 
     Parameters
     ----------
-    space : modes, levels and rules. Rules may change at any time, levels be added and retired.
+    space : modes, levels, their features and rules. Rules may change at any time, levels be added and retired, and
+        features change (:meth:`describe`). Features are for ``"thompson"``, which learns how much they say.
     policy : the short name of a policy, its class, or a policy over the space's shape and context.
     ring : how many recent draws of a policy that samples a decision is drawn from; its probabilities are multiples of
         1 / ``ring``. The draw that decided is replaced at the next ``ask``, and so are all that know less than nine
@@ -156,6 +157,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         *,
         like: Label | None = None,
         rewards: float | None = None,
+        features: Any = None,
         actor: str | None = None,
     ) -> None:
         """Give a mode another level; what was learned of the others stays, and the new one starts from the prior.
@@ -164,8 +166,25 @@ class Bandit(Asking, Telling, Looking, Copies):
         as those are, or all of them if they are fewer. The policy's ledger counts these too. As many rewards of its own
         outweigh them, and they fade as all do. By default they say as much as 30 normal rewards: as 30, or, of rare
         clicks at rate r, as 3 / r.
+
+        If the mode has ``features``, the level's values by name say what it resembles: it starts from what was learned
+        of them. What is not given is missing.
+
+        >>> offers = {"a": {"price": 5}, "b": {"price": 7}, "c": {"price": 9}}
+        >>> bandit = Bandit(Space({"offer": list(offers)}, features={"offer": offers}), seed=0)
+        >>> bandit.add_level("offer", "summer", features={"price": 6.5})
+        >>> bandit.space.features["offer"].rows[-1]
+        {'price': 6.5}
         """
-        self._do(commands.AddLevel(mode, label, like, rewards), actor)
+        self._do(commands.AddLevel(mode, label, like, rewards, features), actor)
+
+    def describe(self, mode: str, features: Any, *, anew: bool = False, actor: str | None = None) -> None:
+        """Say what levels of a mode are like, from now on; what was told stays, and is learned over where it must.
+
+        The arguments are those of :meth:`Space.describe <tensorbandits.Space.describe>`. With ``anew`` it is learned
+        from all rewards what the new features say; else what was learned of the columns stays.
+        """
+        self._do(commands.Describe(mode, features, anew), actor)
 
     def retire_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""

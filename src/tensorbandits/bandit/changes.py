@@ -99,6 +99,8 @@ def _items(row: Change) -> list[tuple[str, Any, Any]]:
         before = {"LevelAdded": None, "LevelRetired": "chosen from", "LevelRestored": "retired"}[kind]
         after = "retired" if kind == "LevelRetired" else "chosen from"
         return [(f"{row['mode']}: {label_words(row['label'])}", before, after)]
+    if kind == "Described":
+        return [(f"{row['mode']} {label_words(label)}: {name}", was, now) for label, name, was, now in row["some"]]
     if kind == "RuleChanged":
         words = rule_words(row["rule"])
         return [("rule", None, words) if row["add"] else ("rule", words, None)]
@@ -119,6 +121,10 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         done = {"LevelAdded": "added to", "LevelRetired": "retired in", "LevelRestored": "restored in"}[kind]
         like = f", starting like {label_words(row['like'])}" if row.get("like") is not None else ""
         return f"{label_words(row['label'])} {done} {row['mode']}{like}"
+    if kind == "Described":
+        listed = ", ".join(row["features"])
+        new = f"{'all new' if row['anew'] else 'changed'}, of {row['levels']:,} levels: {listed}"
+        return f"features of {row['mode']} {'taken away' if row['gone'] else new}"
     if kind == "RuleChanged":
         return ("" if row["add"] else "taken back: ") + rule_words(row["rule"])
     if kind == "Imported":

@@ -122,12 +122,22 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class AddLevel:
-    """Give a mode another level, which may start like another one."""
+    """Give a mode another level, which may start like another one, with what is known of its features."""
 
     mode: Any
     label: Label
     like: Label | None = None
     rewards: Any = None
+    features: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Say what levels of a mode are like: features by label, ``None`` for none; ``anew`` in the place of all."""
+
+    mode: Any
+    features: Any
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,7 @@ class Import:
 
     past: Past
     fixed: Any = None
-    unknown: Any = "error"
+    unknown: Any = None
     weight: float = 1.0
 
     def how(self) -> dict[str, Any]:
@@ -185,13 +195,15 @@ Command = (
     | Forget
     | Expire
     | AddLevel
+    | Describe
     | RetireLevel
     | RestoreLevel
     | ChangeRule
     | ChangeSettings
     | Import
 )
-ALONE = (AddLevel, RetireLevel, RestoreLevel, ChangeRule, ChangeSettings, Import)  # after which much is otherwise
+# After these much is otherwise.
+ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, ChangeRule, ChangeSettings, Import)
 
 
 def chosen(allowed: Mapping[int, Sequence[int]]) -> tuple[tuple[int, Cell], ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
@@ -22,6 +22,7 @@ from tensorbandits.base.checks import Cell
 from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.ledger import Ledger
 
+_NAMED = 20  # features that the history of changes lists
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
 # Of a long text, some at a time: one call for all of it would stop every other thread for milliseconds.
 _BYTES, _LETTERS = 3 * 2**16, 4 * 2**16
@@ -128,9 +129,10 @@ class Created(BanditEvent):
     settings: Mapping[str, Any]
 
     def noted(self) -> dict[str, Any]:
-        """Return the settings, with numbers of levels in the place of all labels."""
+        """Return the settings, with numbers of levels in the place of all labels and features."""
         sizes = {mode: len(levels) for mode, levels in self.settings.get("modes", {}).items()}
-        return {"settings": {name: one for name, one in self.settings.items() if name != "modes"}, "sizes": sizes}
+        kept = {name: one for name, one in self.settings.items() if name not in ("modes", "features")}
+        return {"settings": kept, "sizes": sizes}
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,42 @@ class LevelAdded(BanditEvent):
     label: Any
     like: Any = None
     rewards: float | None = None
+    features: Mapping[str, Any] | None = None
+
+    def noted(self) -> dict[str, Any]:
+        """Return all but features."""
+        return {name: one for name, one in self.body().items() if name != "features"}
+
+
+@dataclass(frozen=True)
+class Described(BanditEvent):
+    """Levels of a mode have other features: pairs of a label, as JSON has it, and values by name; or none have any.
+
+    With ``anew`` they took the place of all features that there were; else ``was`` has what they took the place of, in
+    the same order.
+    """
+
+    mode: str
+    features: list[list[Any]] | None
+    anew: bool = False
+    was: Sequence[Mapping[str, Any]] | None = None
+
+    def noted(self) -> dict[str, Any]:
+        """Return of how many levels which features are others, and the first of them before and after."""
+        named = sorted({name for _, values in self.features or () for name in values})
+        rows = zip(self.features or (), self.was or (), strict=False)
+        some = [
+            [label, name, _short(was.get(name)), _short(value)]
+            for (label, values), was in rows
+            for name, value in values.items()
+        ]
+        kept = {
+            "mode": self.mode,
+            "levels": len(self.features or ()),
+            "features": named[:_NAMED],
+            "some": some[:_NAMED],
+        }
+        return kept | {"gone": self.features is None, "anew": self.anew}
 
 
 @dataclass(frozen=True)
@@ -266,7 +304,8 @@ class Changed(BanditEvent):
 class Imported(BanditEvent):
     """The rewards of a log from elsewhere were told, added up; ``added`` are labels that became levels, by mode.
 
-    ``said`` is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
+    ``features`` are those of these labels, by mode, and of the modes in ``retired`` they are chosen no more. ``said``
+    is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
     """
 
     ledger: Ledger
@@ -274,6 +313,8 @@ class Imported(BanditEvent):
     said: Mapping[str, Any] = field(default_factory=dict)
     start: WarmStart | None = None
     packed: list[str] = field(default_factory=list, repr=False, compare=False)  # the ledger as text, once it was made
+    features: Mapping[str, list[Any]] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
 
     def at(self, time: float) -> Imported:
         """Return the same at another time."""
@@ -283,7 +324,8 @@ class Imported(BanditEvent):
         """Return the ledger as text, and what was answered beside it."""
         if not self.packed:
             self.packed.append(_packed(self.ledger))
-        return {"ledger": self.packed[0], "added": dict(self.added), **self.said}
+        rare = {name: one for name, one in (("features", self.features), ("retired", self.retired)) if one}
+        return {"ledger": self.packed[0], "added": dict(self.added), **rare, **self.said}
 
     def noted(self) -> dict[str, Any]:
         """Return all but the ledger."""
@@ -293,8 +335,10 @@ class Imported(BanditEvent):
     @classmethod
     def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
         """Return the event that a log has."""
-        said = {name: value for name, value in body.items() if name not in ("ledger", "added", MARK)}
-        return cls(time, _unpacked(body["ledger"]), body["added"], said)
+        own = ("ledger", "added", "features", "retired", MARK)
+        said = {name: value for name, value in body.items() if name not in own}
+        more = {"features": body.get("features", {}), "retired": body.get("retired", [])}
+        return cls(time, _unpacked(body["ledger"]), body["added"], said, **more)
 
 
 @dataclass(frozen=True)
@@ -343,6 +387,11 @@ class Forgotten(BanditEvent):
     def noted(self) -> dict[str, Any]:
         """Return how many decisions it is about, and why."""
         return {"decisions": len(self.names), "why": self.why}
+
+
+def _short(value: Any) -> Any:
+    """Return the value of a feature as the history of changes keeps it."""
+    return f"{len(value)} numbers" if isinstance(value, list | tuple) else value
 
 
 def digest_of(number: str, salt: str) -> str:

@@ -11,6 +11,7 @@ from tensorbandits.bandit.settings import Settings, described
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.bandit.spans import Fading, Span
 from tensorbandits.bandit.state import State
+from tensorbandits.bandit.warm_start import check_featured
 from tensorbandits.base.checks import check_flag, nearest
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
@@ -73,7 +74,7 @@ def new_state(
 
 
 def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> Policy:
-    """Return the policy itself, or one made for the space."""
+    """Return the policy itself, or one made for the space, with the features of its levels."""
     if not isinstance(policy, Policy):
         record = registry.find(policy)
         known = ["paper", *record.settings]
@@ -83,6 +84,11 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
                 own = [*taken[:2], "ring", *taken[2:], "clock", "learning"]
                 hint = nearest(name, [*own, *known]) or f"allowed are {', '.join([*own, *known])}"
                 raise TypeError(f"{name!r} is no argument of a bandit or of {record.kind.__name__}: {hint}")
+        if space.features:
+            if "features" in settings:
+                raise TypeError("features are given beside a space that has its own; leave them out of one")
+            check_featured(record.kind)
+            settings = {**settings, "features": space.feature_numbers()}
         return record.make(space.shape, context=space.context, seed=seed, **settings)
     if settings:
         raise TypeError(f"{sorted(settings)} are settings of a policy that is made already; give its name instead")
@@ -91,4 +97,8 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
             f"the policy has shape {policy.shape} and context {policy.context}, the space {space.shape} and "
             f"{space.context}; make it with shape=space.shape and context=space.context"
         )
+    if space.features:
+        check_featured(policy)
+        for mode, numbers in space.feature_numbers().items():
+            policy.describe(mode, numbers)
     return policy

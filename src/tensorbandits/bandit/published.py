@@ -171,7 +171,7 @@ class PublishedSnapshot:
             "time": self.time,
             "policy": self.policy,
             "reward": self.reward,
-            "space": self.space.state(),
+            "space": {name: part for name, part in self.space.state().items() if name != "features"},
             "shares": shares.state(),
             "holdout": shares.holdout,
             "rollout": shares.rollout,

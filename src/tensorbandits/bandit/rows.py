@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorbandits.base.checks import check_count, check_installed
+from tensorbandits.base.checks import check_count
+from tensorbandits.base.frames import columns_of, is_frame
 
 _COUNTED = "(counted from 0)"
 _LISTED = 6  # rows that an error lists
@@ -25,7 +26,7 @@ def label_rows(rows: Any, modes: Sequence[str] | None, name: str) -> list[Mappin
     [{'segment': 'new'}, {'segment': 'old'}]
     """
     if is_frame(rows):
-        found = _columns(rows, modes, name)
+        found = columns_of(rows, modes, name)
         count = len(rows)
         return [{mode: column[at] for mode, column in found.items()} for at in range(count)]
     if not modes and isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
@@ -52,7 +53,7 @@ def reward_rows(rewards: Any, id: str = "id", reward: str = "reward") -> list[tu
     [('3f-0', 1), ('3f-1', 0)]
     """
     if is_frame(rewards):
-        found = _columns(rewards, [id, reward], "rewards")
+        found = columns_of(rewards, [id, reward], "rewards")
         return list(zip(found[id], found[reward], strict=True))
     if isinstance(rewards, (str, bytes, Mapping)) or not isinstance(rewards, Iterable):
         raise TypeError(
@@ -97,36 +98,6 @@ def refusal(why: Mapping[int, Exception], undone: str) -> Exception:
     more += f" and {len(others) - _LISTED:,} more" if len(others) > _LISTED else ""
     also = f" Refused too: row{'s' * (len(others) > 1)} {more}." if others else ""
     return type(error)(f"row {first} {_COUNTED}: {error}.{also} As a call is all or nothing, {undone}")
-
-
-# Data frames.
-
-
-def is_frame(value: Any) -> bool:
-    """Say whether a value is a table with named columns, of whichever library."""
-    kind = type(value)  # which is asked rather than the value, as some would begin to work it out
-    return any(hasattr(kind, name) for name in ("columns", "column_names")) and not isinstance(value, Mapping)
-
-
-def _columns(frame: Any, names: Sequence[str] | None, what: str) -> dict[str, list[Any]]:
-    """The columns of a data frame as lists, some of them or all."""
-    check_installed("reading a data frame", "narwhals")
-    import narwhals as nw
-
-    try:
-        opened = nw.from_native(frame, eager_only=True)
-    except nw.exceptions.DuplicateError as error:
-        raise ValueError(f"{what} has columns of the same name ({' '.join(str(error).split())}); rename one") from None
-    except TypeError:
-        raise TypeError(
-            f"{what} is a {type(frame).__module__}.{type(frame).__name__}; give a data frame of pandas or polars or a "
-            "pyarrow table, whose rows are in an order: collect one that is evaluated later"
-        ) from None
-    if lacking := [name for name in names or () if name not in opened.columns]:
-        raise ValueError(
-            f"{what} has no column {lacking[0]!r}; it has {', '.join(map(repr, opened.columns)) or 'none'}: rename one"
-        )
-    return {name: opened[name].to_list() for name in (opened.columns if names is None else names)}
 
 
 def each_row(work: Callable[..., Found], *columns: Sequence[Any]) -> list[Found]:

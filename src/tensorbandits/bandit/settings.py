@@ -40,6 +40,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
     space = Space(
         {mode: [read(label) for label in levels] for mode, levels in settings["modes"].items()},
         settings.get("context") or (),
+        features={mode: pairs_of(levels) for mode, levels in (settings.get("features") or {}).items()},
     )
     for rule in settings.get("rules") or ():
         ((what, labels),) = read_rule(rule).items()
@@ -186,6 +187,11 @@ def parts_of(parts: Any) -> Any:
 def baseline_of(given: Any) -> Any:
     """Return what plays the holdout: a word, an arm, or pairs of labels and shares."""
     return named(given) if isinstance(given, Mapping) else parts_of(given)
+
+
+def pairs_of(levels: Any) -> Any:
+    """Return labels and values of features, which JSON holds as objects with ``label`` and ``features``."""
+    return None if levels is None else [(read(one["label"]), one["features"]) for one in levels]
 
 
 def change_rule(space: Space, rule: Mapping[str, Any], *, add: bool) -> None:

@@ -50,6 +50,7 @@ from tensorbandits.base.checks import Cell, check_array, check_cells, check_coun
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
+from tensorbandits.space.features import levels_of, written_values
 from tensorbandits.space.labels import read, written
 
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
@@ -89,6 +90,7 @@ class State:
         self.apprentice = Apprentice()
         self.comparison = SideSums()
         self.shape = space.shape  # that the policy was told of
+        self.told_features = space.features  # which it was told too, by mode
         self.chain: str | None = None  # the checksum of the last event of its log, if that is known
         self.seq, self.moment, self.closed = 0, 0.0, False  # where its log stands, if it has one
         self.decisions, self.rewards, self.told = 0, 0.0, 0  # made; told, trials included; told one by one
@@ -200,14 +202,37 @@ class State:
     def _plan_add_level(self, command: c.AddLevel, time: float) -> list[e.BanditEvent]:
         trial, mode, label = self.space.copy(), command.mode, command.label
         at = trial.position(mode)
-        trial.add_level(mode, label)
+        trial.add_level(mode, label, command.features)
         like = command.like
         if like is not None:
             self.space.level(mode, like)
         warm_start.check_like(self.policy, like is not None, command.rewards)
         self._refuse_growth(trial.shape)
         written_like = None if like is None else written(like)
-        return [e.LevelAdded(time, self.space.modes[at], written(label), written_like, command.rewards)]
+        values = None if command.features is None else written_values(trial.features[mode].rows[-1])
+        return [e.LevelAdded(time, self.space.modes[at], written(label), written_like, command.rewards, values)]
+
+    def _plan_describe(self, command: c.Describe, time: float) -> list[e.BanditEvent]:
+        mode, before = command.mode, self.space.features.get(command.mode)
+        trial = self.space.copy()
+        trial.describe(mode, command.features, anew=command.anew)
+        if command.features is None:
+            return [e.Described(time, mode, None)]
+        warm_start.check_featured(self.policy)
+        given = levels_of(command.features, mode)
+        after, places = trial.features[mode], [self.space.level(mode, label) for label, _ in given]
+        if before is None or command.anew:
+            pairs = [[written(label), after.written(at)] for (label, _), at in zip(given, places, strict=True)]
+            return [e.Described(time, mode, pairs, anew=True)]
+        changed = [
+            (label, at, {name: one for name, one in values.items() if before.rows[at].get(name) != one})
+            for (label, values), at in zip(given, places, strict=True)
+        ]
+        pairs = [[written(label), written_values(values)] for label, _, values in changed if values]
+        was = [
+            written_values({name: before.rows[at].get(name) for name in values}) for _, at, values in changed if values
+        ]
+        return [e.Described(time, mode, pairs, was=was)] if pairs else []
 
     def _plan_retire(self, command: c.RetireLevel, time: float) -> list[e.BanditEvent]:
         trial = self.space.copy()
@@ -235,11 +260,12 @@ class State:
         return [e.Changed(time, dict(command.given), {name: self.settings.get(name) for name in command.given})]
 
     def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
-        ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
+        ledger, start, features = warm_start.plan(self.space, self.policy, command.past, **command.how())
         if start.added:
             self._refuse_growth(ledger.shape)
         added = {mode: [written(label) for label in labels] for mode, labels in start.added.items()}
-        return [e.Imported(time, ledger, added, start.said(), start)]
+        values = {mode: [written_values(one) for one in some] for mode, some in features.items()}
+        return [e.Imported(time, ledger, added, start.said(), start, features=values, retired=list(start.retired))]
 
     def _refuse_growth(self, shape: Cell) -> None:
         if (why := self.policy.refusal_to_grow(shape)) is not None:
@@ -382,7 +408,7 @@ class State:
         at = self.space.position(event.mode)
         level = None if event.like is None else self.space.level(event.mode, read(event.like))
         lessons, rewards = self.fade(event.time), event.rewards
-        self.space.add_level(event.mode, read(event.label))
+        self.space.add_level(event.mode, read(event.label), event.features)
 
         def like(policy: Policy) -> None:
             start = warm_start.like(policy, at, level, rewards)
@@ -392,7 +418,23 @@ class State:
 
         self.shape = tuple(size + (mode == at) for mode, size in enumerate(self.shape))
         self._follow()
-        return [*lessons, like]
+        return [*lessons, like, *self._describe()]
+
+    def _described(self, event: e.Described) -> list[Lesson]:
+        given = None if event.features is None else [(read(label), values) for label, values in event.features]
+        self.space.describe(event.mode, given, anew=event.anew)
+        return self._describe()
+
+    def _describe(self) -> list[Lesson]:
+        """Have the policy know the features of the levels as they are now, of the modes where they are others."""
+        now = self.space.features if self.policy.traits.featured else {}
+        lessons: list[Lesson] = []
+        for mode in dict.fromkeys([*self.told_features, *now]):
+            if (new := now.get(mode)) is not self.told_features.get(mode):
+                at, numbers = self.space.position(mode), None if new is None else new.numbers
+                lessons.append(lambda policy, at=at, numbers=numbers: policy.describe(at, numbers))  # type: ignore[misc]
+        self.told_features = now
+        return lessons
 
     def _level_retired(self, event: e.LevelRetired) -> list[Lesson]:
         self.space.retire_level(event.mode, read(event.label))
@@ -419,9 +461,8 @@ class State:
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
-        for mode, labels in event.added.items():
-            for label in labels:
-                self.space.add_level(mode, read(label))
+        added = {mode: list(map(read, labels)) for mode, labels in event.added.items()}
+        warm_start.add_levels(self.space, added, event.features, event.retired)
         lessons += self.grow()
         self.rewards += ledger.rounds
         return [*lessons, lambda policy: policy.tell_ledger(ledger)]
@@ -441,14 +482,14 @@ class State:
         return self.book.window is not None and self.book.default is not None
 
     def grow(self) -> list[Lesson]:
-        """Have the policy follow modes of the space that gained levels."""
+        """Have the policy follow modes of the space that gained levels or features."""
         lessons: list[Lesson] = []
         for mode, (now, before) in enumerate(zip(self.space.shape, self.shape, strict=True)):
             if now > before:
                 lessons.append(lambda policy, mode=mode, more=now - before: policy.grow(mode, more))  # type: ignore[misc]
         self.shape = self.space.shape
         self._follow()
-        return lessons
+        return lessons + self._describe()
 
     def fade(self, time: float, *, more: int = 0) -> list[Lesson]:
         """Let what was told so far fade as is due at a time, if so many more rewards are told."""
@@ -666,6 +707,7 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.Expire: State._plan_expire,
     c.Forget: State._plan_forget,
     c.AddLevel: State._plan_add_level,
+    c.Describe: State._plan_describe,
     c.RetireLevel: State._plan_retire,
     c.RestoreLevel: State._plan_restore,
     c.ChangeRule: State._plan_rule,
@@ -684,6 +726,7 @@ _APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
     e.Forgotten: State._forgotten,
     e.Told: State._told,
     e.LevelAdded: State._level_added,
+    e.Described: State._described,
     e.LevelRetired: State._level_retired,
     e.LevelRestored: State._level_restored,
     e.RuleChanged: State._rule_changed,

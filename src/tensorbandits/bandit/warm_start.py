@@ -7,22 +7,24 @@ rewards, and whether it can follow levels that are added.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import check_positive, is_finite
+from tensorbandits.base.checks import check_positive, is_finite, is_sequence
+from tensorbandits.base.frames import columns_of, is_frame
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Log, Missing, from_known
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
-from tensorbandits.space.labels import Label, key
+from tensorbandits.space.features import Values, levels_of, values_of
+from tensorbandits.space.labels import Key, Label, key
 
-Unknown = Literal["error", "skip", "add"]
+Unknown = Literal["error", "skip", "add", "retire"]
 Counts = dict[str, dict[Label, float]]
 
 _START = 30.0  # normal rewards' worth of another level, as which a new one starts
@@ -38,6 +40,7 @@ class Past(NamedTuple):
     ledger: Ledger
     rows: int | None = None
     dropped: Mapping[str, int] = {}
+    features: Mapping[str, Sequence[tuple[Label, Values]]] = {}  # of levels, by mode
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class WarmStart:
     ``rewards`` is what they count for together, after their weight, in so many ``cells``; ``rows`` are those of the
     log, ``None`` if there was none. Left out were rows by reason (``dropped``), and rewards with labels that the space
     does not know (``skipped`` by mode and label; one with two such labels counts for both). ``added`` are labels that
-    became levels, by mode.
+    became levels, by mode; those of the modes in ``retired`` are chosen no more, and only teach what features say.
 
     >>> WarmStart(rewards=120.0, cells=7, rows=130, skipped={"offer": {"old": 10.0}})
     WarmStart(told 120 rewards of 7 cells, from 130 rows; skipped: offer 'old' (10))
@@ -59,6 +62,7 @@ class WarmStart:
     dropped: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, Mapping[Label, float]] = field(default_factory=dict)
     added: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    retired: tuple[str, ...] = ()
 
     def said(self) -> dict[str, Any]:
         """Return it as plain data that JSON can hold."""
@@ -72,8 +76,11 @@ class WarmStart:
             parts.append("dropped rows: " + ", ".join(f"{why} ({count:,})" for why, count in self.dropped.items()))
         if self.skipped:
             parts.append("skipped: " + _listed(self.skipped))
-        if self.added:
-            parts.append("added: " + _listed({mode: dict.fromkeys(labels) for mode, labels in self.added.items()}))
+        for words, there in (("added", False), ("added as retired levels", True)):
+            if some := {
+                mode: dict.fromkeys(one) for mode, one in self.added.items() if (mode in self.retired) == there
+            }:
+                parts.append(f"{words}: {_listed(some)}")
         return f"WarmStart({'; '.join(parts)})"
 
 
@@ -82,6 +89,7 @@ class WarmStartPlan(NamedTuple):
 
     ledger: Ledger
     start: WarmStart
+    features: Mapping[str, list[Values]] = {}  # of levels that are added, in their order
 
 
 def past_of_log(
@@ -94,16 +102,20 @@ def past_of_log(
     fixed: Any,
     missing: Missing,
     clean: Clean | None = None,
+    features: Any = None,
 ) -> Past:
     """Read a log whose columns have the names of the space's modes, or those that ``columns`` says.
 
     It is added up as the policy keeps rewards. One that was read already is taken as it is.
     """
+    known = _check_mapping(space, features, "features", "{'offer': ['price']}")
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
+    said = {mode: _features_of(frame, mode, given.get(mode, mode), one) for mode, one in known.items()}
     if isinstance(frame, Log):
-        return _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
+        past = _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
+        return past._replace(features=said)
     if reward is None:
         raise TypeError("reward is not given; name the column of rewards, as in tell_log(frame, 'clicks')")
-    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     if both := sorted(set(given) & set(constant)):
         raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
@@ -111,7 +123,24 @@ def past_of_log(
     kind: Any = policy.ledger.kind or None
     names = [given.get(mode, mode) for mode in modes]
     log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean)
-    return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
+    return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped, said)
+
+
+def _features_of(frame: Any, mode: str, column: str, given: Any) -> list[tuple[Label, Values]]:
+    """Return the features of levels that are given apart, or that stand in columns of the log itself, by their names.
+
+    Of a level whose rows differ in them the last one counts.
+    """
+    if not is_sequence(given) or not all(isinstance(one, str) for one in given):
+        return levels_of(given, mode)
+    if not is_frame(frame):
+        raise TypeError(
+            f"the features of mode {mode!r} are columns of the log, {list(given)}, but the log is no data frame of "
+            "pandas, polars or pyarrow; give them by label, or as a data frame of their own"
+        )
+    found = columns_of(frame, [column, *given], "the log")
+    last = {key(label, mode): at for at, label in enumerate(found[column]) if label is not None}
+    return [(found[column][at], values_of({name: found[name][at] for name in given}, mode)) for at in last.values()]
 
 
 def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missing: Missing) -> Past:
@@ -122,22 +151,34 @@ def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missi
     return Past(dict(zip(log.modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
 
 
-def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> WarmStartPlan:
+def plan(
+    space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown | None, weight: float
+) -> WarmStartPlan:
     """Return the warm start that can be made, or refuse it."""
-    if unknown not in get_args(Unknown):
-        raise ValueError(f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add'")
+    if unknown is not None and unknown not in get_args(Unknown):
+        raise ValueError(
+            f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add', and 'retire', which adds them retired"
+        )
     if isinstance(weight, bool) or not is_finite(weight) or not 0 < weight <= 1:
         raise ValueError(f"weight is {weight!r}; it is what a reward counts for, above 0 and at most 1")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     levels = {**past.levels, **{mode: (label,) for mode, label in constant.items()}}
     _check_modes(space, past, constant)
     found = _unknown(space, past)
-    if found and unknown == "error":
+    alike = {mode: _known_values(space, mode, past.features[mode]) for mode in found if mode in past.features}
+    refused = {
+        mode: some for mode, some in found.items() if unknown == "error" or (not unknown and not alike.get(mode))
+    }
+    if refused:
         raise ValueError(
-            f"there are rewards with labels that the space does not know: {_listed(found)}; leave them out with "
-            "unknown='skip', or add them to the space with unknown='add'"
+            f"there are rewards with labels that the space does not know: {_listed(refused)}; leave them out with "
+            "unknown='skip', add them to the space with unknown='add', or as levels that are chosen no more and only "
+            "teach what features say with unknown='retire'"
         )
-    added = {mode: tuple(labels) for mode, labels in found.items()} if unknown == "add" else {}
+    added = {mode: tuple(labels) for mode, labels in found.items()} if unknown != "skip" else {}
+    features = {mode: [alike.get(mode, {}).get(key(one, mode), {}) for one in some] for mode, some in added.items()}
+    retired = tuple(added) if unknown != "add" else ()
+    add_levels(space.copy(), added, features, retired)  # which refuses what cannot be
     known = {mode: (*space.levels[space.position(mode)], *added.get(mode, ())) for mode in space.modes}
     ledger = _placed(past, [_positions(mode, levels[mode], known[mode]) for mode in space.modes], known)
     if weight < 1:
@@ -146,7 +187,29 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
     if added and (why := type(policy).refusal(ledger.shape, getattr(policy, "rank", "auto"))) is not None:
         raise ValueError(why)
     skipped = {} if added else found
-    return WarmStartPlan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
+    start = WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added, retired)
+    return WarmStartPlan(ledger, start, {mode: some for mode, some in features.items() if any(some)})
+
+
+def add_levels(
+    space: Space, added: Mapping[str, Sequence[Label]], features: Mapping[str, Sequence[Values]], retired: Sequence[str]
+) -> None:
+    """Add levels with their features to a space, and let those of some modes not be chosen."""
+    for mode, labels in added.items():
+        for label, values in zip(labels, features.get(mode) or [{}] * len(labels), strict=True):
+            space.add_level(mode, label, values or None)
+    for mode in retired:
+        for label in added[mode]:
+            space.retire_level(mode, label)
+
+
+def _known_values(space: Space, mode: str, features: Sequence[tuple[Label, Values]]) -> dict[Key, Values]:
+    """Return the values of levels by label, of features that the space has too; none if it has none of them."""
+    known = space.features[mode].names if mode in space.features else []
+    found: dict[Key, Values] = {
+        key(label, mode): {name: one for name, one in values.items() if name in known} for label, values in features
+    }
+    return found if any(found.values()) else {}
 
 
 def check_like(policy: Policy, like: bool, rewards: Any) -> None:
@@ -160,6 +223,13 @@ def check_like(policy: Policy, like: bool, rewards: Any) -> None:
         )
     if rewards is not None:
         check_positive(rewards, "rewards")
+
+
+def check_featured(policy: Policy | type[Policy]) -> None:
+    """Refuse features for a policy that takes none."""
+    if not policy.traits.featured:
+        name = policy.__name__ if isinstance(policy, type) else type(policy).__name__
+        raise ValueError(f"features are given, but {name} takes none; use 'thompson', which learns how much they say")
 
 
 def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:

@@ -61,7 +61,7 @@ class Folder:
             self.system.pipe_file(path, content)
             return
         head, tail = posixpath.split(path)
-        self.system.makedirs(head, exist_ok=True)
+        _make_folders(head) if self.local else self.system.makedirs(head, exist_ok=True)
         part = posixpath.join(head, f".{tail}.{uuid.uuid4().hex[:8]}.writing")
         try:
             if self.local:
@@ -124,6 +124,16 @@ def _write_through(path: str, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _make_folders(path: str) -> None:
+    """Make a folder and those above it, so that their names outlive a machine that stops."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    _make_folders(above)
+    os.makedirs(path, exist_ok=True)
+    _flush_folder(above)
 
 
 def _flush_folder(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Data frames out: columns as a frame of whichever library is wanted, or is there."""
+"""Data frames in and out: columns of one of any library, and one of whichever library is wanted, or is there."""
 
 from __future__ import annotations
 
@@ -54,3 +54,39 @@ def check_backend(backend: Any) -> Backend | None:
             f"backend is {backend!r}, which is not installed here; install it with: pip install {backend}", name=backend
         )
     return backend  # type: ignore[no-any-return]
+
+
+def is_frame(value: Any) -> bool:
+    """Say whether a value is a table with named columns, of whichever library.
+
+    >>> is_frame({"offer": ["a"]})
+    False
+    """
+    kind = type(value)  # which is asked rather than the value, as some would begin to work it out
+    return any(hasattr(kind, name) for name in ("columns", "column_names")) and not isinstance(value, Mapping)
+
+
+def columns_of(frame: Any, names: Sequence[str] | None, what: str) -> dict[str, list[Any]]:
+    """Return columns of a data frame as lists, some of them by name or all.
+
+    >>> import pyarrow as pa
+    >>> columns_of(pa.table({"offer": ["a", "b"], "price": [1.5, None]}), ["price"], "the offers")
+    {'price': [1.5, None]}
+    """
+    check_installed("reading a data frame", "narwhals")
+    import narwhals as nw
+
+    try:
+        opened = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"{what} has columns of the same name ({' '.join(str(error).split())}); rename one") from None
+    except TypeError:
+        raise TypeError(
+            f"{what} is a {type(frame).__module__}.{type(frame).__name__}; give a data frame of pandas or polars or a "
+            "pyarrow table, whose rows are in an order: collect one that is evaluated later"
+        ) from None
+    if lacking := [name for name in names or () if name not in opened.columns]:
+        raise ValueError(
+            f"{what} has no column {lacking[0]!r}; it has {', '.join(map(repr, opened.columns)) or 'none'}: rename one"
+        )
+    return {name: opened[name].to_list() for name in (opened.columns if names is None else names)}

@@ -79,6 +79,8 @@ class RemoteBandit:
     export = blocking(AsyncRemoteBandit.export)
     report = blocking(AsyncRemoteBandit.report)
     add_level = blocking(AsyncRemoteBandit.add_level)
+    describe = blocking(AsyncRemoteBandit.describe)
+    features = blocking(AsyncRemoteBandit.features)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
     restore_level = blocking(AsyncRemoteBandit.restore_level)
     forbid = blocking(AsyncRemoteBandit.forbid)

@@ -15,6 +15,7 @@ from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
 from tensorbandits.client.messages import HttpRequest
 from tensorbandits.space import Space
+from tensorbandits.space.features import levels_of, values_of, written_values
 from tensorbandits.space.labels import Label, key, plain, read, written
 
 _NEEDED = {one.name for one in fields(Decision)}
@@ -139,17 +140,30 @@ def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, An
     """Return the body that makes a bandit."""
     given = dict(settings)
     own = {name: written_setting(name, given.pop(name)) for name in sorted(_OWN & set(given))}
+    levels = dict(zip(space.modes, space.levels, strict=True))
+    said = {
+        mode: described(mode, list(zip(levels[mode], one.rows, strict=True))) for mode, one in space.features.items()
+    }
     return {
         "name": name,
-        "modes": {
-            mode: [label_or_list(mode, label) for label in labels]
-            for mode, labels in zip(space.modes, space.levels, strict=True)
-        },
+        "modes": {mode: [label_or_list(mode, label) for label in labels] for mode, labels in levels.items()},
         "context": [space.modes[mode] for mode in space.context],
         "rules": [rule_body(rule) for rule in space.rules],
+        **({"features": said} if said else {}),
         **own,
         **({"settings": given} if given else {}),
     }
+
+
+def values(mode: str, features: Any) -> dict[str, Any]:
+    """Return the features of one level as JSON can hold them."""
+    return written_values(values_of(features, mode))
+
+
+def described(mode: str, features: Any) -> list[dict[str, Any]]:
+    """Return the features of some levels as JSON can hold them."""
+    pairs = levels_of(features, mode)
+    return [{"label": one_label(mode, label), "features": written_values(one)} for label, one in pairs]
 
 
 def rule_body(rule: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tensorbandits.tensor.tucker import Floats
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 _ROW = "tensorbandits_row"
+_WHOLE = 2.0**53  # from which on every float is a whole number
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 _DROP = "correct it, or leave such rows out with missing='drop'"
 
@@ -135,7 +136,10 @@ class Source:
         wrong = (successes < 0) | (tries < successes)
         for column, value in ((self.reward, successes), (self.trials, tries)):
             if column is not None and not self.schema[column].is_integer():
-                wrong = wrong | (value > value.floor())  # false for NaN, unlike !=
+                small = (
+                    nw.when(value.abs() < _WHOLE).then(value).otherwise(0.0)
+                )  # what is larger is whole, or no number
+                wrong = wrong | (small > small.floor())
         return wrong
 
     def cells(self) -> Groups:

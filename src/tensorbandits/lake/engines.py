@@ -37,7 +37,7 @@ class DuckEngine:
         check_installed("learning from a lake", "duckdb", "fsspec", "pyarrow", extra="lake")
         import duckdb
 
-        self._connection = duckdb.connect(":memory:")
+        self._connection, self._wrong = duckdb.connect(":memory:"), duckdb.Error
         for name, value in (("threads", threads), ("memory_limit", memory)):
             if value is not None:
                 self._connection.execute(f"SET {name} = '{value}'")
@@ -46,9 +46,12 @@ class DuckEngine:
 
     def query(self, sql: str, files: Mapping[Kind, Sequence[str]], folders: Mapping[Kind, Folder]) -> Any:
         """Return the answer of a query, a PyArrow table, over files of each kind: paths below their folders."""
-        for kind in KINDS:
-            self._view(kind, files[kind], folders[kind])
-        return self._connection.sql(sql).to_arrow_table()
+        try:
+            for kind in KINDS:
+                self._view(kind, files[kind], folders[kind])
+            return self._connection.sql(sql).to_arrow_table()
+        except self._wrong as error:
+            raise RuntimeError(f"DuckDB could not join: {error}") from error
 
     def _view(self, kind: Kind, files: Sequence[str], folder: Folder) -> None:
         if files:

@@ -64,11 +64,14 @@ def join_sql(meaning: Meaning, dialect: Dialect, now: int) -> str:
     default = "NULL" if meaning.default is None else f"CASE WHEN {ended} THEN {_number(meaning.default)} END"
     return f"""
 WITH told AS (
-  SELECT hour, id, amend, {dialect.micros.format(time="time")} AS moment,
+  SELECT hour, id, amend, moment,
     CASE WHEN amend THEN max(reward) ELSE min(reward) END AS reward,
     min({dialect.maker}) AS side, {one_cell}, count(*) AS told_rows
-  FROM (SELECT *, {read} FROM rewards WHERE {_usable_reward(meaning, dialect)}) AS usable
-  GROUP BY hour, id, amend, time
+  FROM (
+    SELECT *, {dialect.micros.format(time="time")} AS moment, {read}
+    FROM rewards WHERE {_usable_reward(meaning, dialect)}
+  ) AS usable
+  GROUP BY hour, id, amend, moment
 ), said AS (
   SELECT hour, id,
     coalesce(max_by(reward, moment) FILTER (WHERE amend), min_by(reward, moment) FILTER (WHERE NOT amend)) AS reward,

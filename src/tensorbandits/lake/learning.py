@@ -29,6 +29,7 @@ from tensorbandits.ledger import Ledger
 
 _LOG = logging.getLogger("tensorbandits.lake")
 _BATCH = 256_000_000  # bytes of files that are joined at once
+_CLOCK = 60.0  # seconds by which clocks may differ before that is said
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class LearnedRound:
     :class:`~tensorbandits.lake.hours.HourSums`. ``beyond`` are rewards of levels that the bandit does not have: they
     count as soon as it has them. ``makers`` has the number of rewards and their sum, by who decided. ``refused`` says
     why files were left out, by path, and ``kept`` names hours of which files are gone: what was learned of them stays.
-    ``version`` is that of the snapshot that was published, ``None`` if there was nothing new.
+    ``version`` is that of the snapshot that was published, ``None`` if there was nothing new. ``behind`` is how many
+    seconds the clock is behind the time up to which an earlier round looked at windows, by a clock that was ahead.
     """
 
     joined: Sequence[str]
@@ -50,6 +52,7 @@ class LearnedRound:
     refused: Mapping[str, str] = field(default_factory=dict)
     kept: Sequence[str] = ()
     version: int | None = None
+    behind: float = 0.0
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -68,6 +71,8 @@ class LearnedRound:
             "hours of which files are gone": len(self.kept),
         }
         parts += [f"{many:,} {what}" for what, many in said.items() if many]
+        if self.behind > _CLOCK:
+            parts.append(f"the clock is {self.behind:,.0f} s behind that of an earlier round")
         parts.append("nothing new" if self.version is None else f"published version {self.version}")
         return "; ".join(parts)
 
@@ -153,9 +158,10 @@ class LakeLearner:
     # Rounds.
 
     def learn(self, now: float | None = None, *, hours: Sequence[str] | None = None) -> LearnedRound:
-        """Learn what is new, publish it, and say what was found; ``hours`` are looked at, all if not given.
+        """Learn what is new, publish it, and say what was found.
 
-        ``now`` is the time up to which windows have ended; it never goes back.
+        ``hours`` are looked at, beside those in which windows have ended; all if not given. ``now`` is the time up to
+        which windows have ended; it never goes back.
         """
         start = time.perf_counter()
         with alone(self.kept):
@@ -164,7 +170,8 @@ class LakeLearner:
             self._total = self.keeping.total()  # which another learner may have gone on with
             if not self._listed:
                 self.keeping.prune(self._total)
-            moment = max(micros(self._clock() if now is None else now), self.total.now)
+            given = micros(self._clock() if now is None else now)
+            moment = max(given, self.total.now)
             found = self._files(hours, moment)
             refused, kept, wanted = self._wanted(found, moment)
             joined = self._join(wanted, refused, moment)
@@ -179,6 +186,7 @@ class LakeLearner:
             refused=refused,
             kept=kept,
             version=version,
+            behind=(moment - given) / 1e6,
             seconds=time.perf_counter() - start,
         )
         _LOG.info("%s", done)
@@ -192,7 +200,7 @@ class LakeLearner:
             start = time.monotonic()
             try:
                 yield self.learn()
-            except (OSError, RuntimeError, ValueError):
+            except Exception:  # engines and file systems have errors of their own
                 _LOG.exception("a round of learning failed; what was learned before stays, and it is tried again")
                 self._total = None
             while not until() and (left := start + every - time.monotonic()) > 0.0:
@@ -209,7 +217,7 @@ class LakeLearner:
         found: dict[str, dict[str, str]] = {}
         for kind, folder in self.folders.items():
             for hour in hours_of(folder, self.name):
-                if not (self._is_recent(hour, now) if hours is None else hour in hours):
+                if not self._is_looked_at(hour, now, hours):
                     continue
                 place = f"{records.bandit_folder(self.name)}/hour={hour}"
                 for file in folder.files(place):
@@ -218,12 +226,15 @@ class LakeLearner:
         self._listed = self._listed or hours is None
         return found
 
-    def _is_recent(self, hour: str, now: int) -> bool:
+    def _is_looked_at(self, hour: str, now: int, hours: Sequence[str] | None) -> bool:
         """Whether new files of an hour are looked for, or windows of it have ended."""
+        if due_by(self.total.hours.get(hour, ("", None))[1], now):
+            return True
+        if hours is not None:
+            return hour in hours
         if self.look_back is None or not self._listed:
             return True
-        due = self.total.hours.get(hour, ("", None))[1]
-        return hour >= records.hour_of(now / 1e6 - self.look_back.length) or due_by(due, now)
+        return hour >= records.hour_of(now / 1e6 - self.look_back.length)
 
     def _wanted(
         self, found: Mapping[str, Mapping[str, str]], now: int
@@ -232,12 +243,15 @@ class LakeLearner:
         refused: dict[str, str] = {}
         gone: list[str] = []
         wanted: dict[str, dict[str, str]] = {}
+        settings = settings_of(self.meaning)
         for hour, files in sorted(found.items()):
+            digest, due = self.total.hours.get(hour, ("", None))
+            if digest_of(files, settings) == digest and not due_by(due, now):
+                continue  # all of them are in the total already, and need not be opened
             verdicts = {path: self._verdict(hour, path, mark) for path, mark in files.items()}
             refused |= {path: why for path, why in verdicts.items() if why is not None}
             usable = {path: mark for path, mark in files.items() if verdicts[path] is None}
-            digest, due = self.total.hours.get(hour, ("", None))
-            if digest_of(usable, settings_of(self.meaning)) == digest and not due_by(due, now):
+            if digest_of(usable, settings) == digest and not due_by(due, now):
                 continue
             before = self._before(hour, self.total)
             if before is not None and not set(before.files) <= set(usable):

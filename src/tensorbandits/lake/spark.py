@@ -20,6 +20,7 @@ _COLUMNS = {
     "rewards": "id STRING, time TIMESTAMP, reward DOUBLE, amend BOOLEAN, decided TIMESTAMP, cell ARRAY<INT>, by STRING",
 }
 _DECIDED = {"decisions": "time", "rewards": "decided"}
+_STARTED = "_stream"  # a file that makes a folder be there before its first records; Spark passes over such names
 
 
 class SparkEngine:
@@ -38,11 +39,17 @@ class SparkEngine:
 
     def query(self, sql: str, files: Mapping[Kind, Sequence[str]], folders: Mapping[Kind, Folder]) -> Any:
         """Return the answer of a query, a PyArrow table, over files of each kind: paths below their folders."""
-        for kind in KINDS:
-            self._view(kind, files[kind], folders[kind])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pandas, which has no part in it
-            return self.session.sql(sql).toArrow()
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            for kind in KINDS:
+                self._view(kind, files[kind], folders[kind])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of pandas, which has no part in it
+                return self.session.sql(sql).toArrow()
+        except (PySparkException, Py4JError) as error:
+            raise RuntimeError(f"Spark could not join: {error}") from error
 
     def _view(self, kind: Kind, files: Sequence[str], folder: Folder) -> None:
         columns = f"{_COLUMNS[kind]}, bandit STRING, hour STRING"
@@ -125,10 +132,14 @@ class LakeStream:
 
         frames = []
         for kind in KINDS:
-            place = place_of(self.learner.folders[kind])
+            folder = self.learner.folders[kind]
+            folder.write(f"{records.bandit_folder(self.learner.name)}/{_STARTED}", b"")
+            place = place_of(folder)
             files = self._session.readStream.schema(f"{_COLUMNS[kind]}, hour STRING")
             rows = files.parquet(f"{_escaped(place)}/{records.bandit_folder(self.learner.name)}")
-            frames.append(rows.select("hour", f.col(_DECIDED[kind]).alias("decided")))
+            # A decider whose clock is ahead must not close hours for all others.
+            decided = f.least(f.col(_DECIDED[kind]), f.current_timestamp())
+            frames.append(rows.select("hour", decided.alias("decided")))
         both = frames[0].union(frames[1]).withWatermark("decided", self.lateness)
         return both.groupBy("hour", f.window("decided", "1 hour")).count()
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
+from tensorbandits.bandit.publishing import redis_at, without_password
 from tensorbandits.base.checks import check_count, check_installed
 from tensorbandits.base.folders import Folder
 from tensorbandits.lake import records
@@ -26,6 +28,7 @@ _LOG = logging.getLogger("tensorbandits.lake")
 _ROW, _UID = "row", "uid"  # fields of an entry
 _IDLE = 60_000  # milliseconds after which what another mover did not acknowledge is taken over
 _PAUSE = 1_000  # milliseconds to wait for events
+_LONGEST_PAUSE = 2.0  # seconds between two attempts while Redis or the lake is away
 _WRONG = (TypeError, ValueError, OverflowError)  # what values of a wrong type raise
 
 
@@ -107,12 +110,14 @@ class StreamMover:
         delete: bool = True,
     ) -> None:
         check_installed("moving events from Redis", "redis", extra="redis")
+        check_installed("a lake", "pyarrow", extra="lake")
         import redis
 
         self.bandit, self.name, self.rows, self.delete = bandit, name, check_count(rows, "rows"), delete
         self._streams = {kind: stream_of(bandit, kind) for kind in KINDS}
         self._folder = Folder(lake)
-        self._redis = redis.Redis.from_url(address)
+        self._redis, self._shown = redis_at(address), without_password(address)
+        self._away = redis.RedisError
         self._exists = redis.ResponseError  # which says that a group is there already
         self._group = "tensorbandits-lake"
         self._writer, self._number = uuid.uuid4().hex[:12], 0
@@ -120,25 +125,36 @@ class StreamMover:
 
     def move(self, *, wait: bool = False) -> MovedEvents:
         """Move what there is, up to ``rows`` entries of each stream, and say how much; ``wait`` a moment for some."""
-        self._begin()
-        found = [self._move(kind, self._entries(kind)) for kind in KINDS]
-        done = MovedEvents(*map(sum, zip(*found, strict=True)))
-        if wait and not done.events:
-            self._redis.xread(dict.fromkeys(self._streams.values(), "$"), block=_PAUSE, count=1)
+        try:
+            self._begin()
+            found = [self._move(kind, self._entries(kind)) for kind in KINDS]
+            done = MovedEvents(*map(sum, zip(*found, strict=True)))
+            if wait and not done.events:
+                self._redis.xread(dict.fromkeys(self._streams.values(), "$"), block=_PAUSE, count=1)
+        except self._away as error:
+            raise ConnectionError(f"Redis at {self._shown} cannot be used: {error}") from error
         return done
 
     def run(self, *, until: Callable[[], bool] = lambda: False) -> Iterator[MovedEvents]:
         """Yield what was moved, again and again; while Redis or the lake is away, say so and try again."""
-        import redis
-
+        failures = 0
         while not until():
             try:
-                if (done := self.move(wait=True)) != MovedEvents():
-                    yield done
-            except (redis.RedisError, OSError):
-                _LOG.exception("events of %s cannot be moved just now; they stay where they are", self.bandit)
+                done = self.move(wait=True)
+            except OSError as error:
+                if not failures:
+                    _LOG.warning(
+                        "events of %s cannot be moved just now, and stay where they are: %s", self.bandit, error
+                    )
                 self._begun = False
-                yield MovedEvents()
+                time.sleep(min(_PAUSE / 1e3 * 2.0 ** min(failures, 5) / 8, _LONGEST_PAUSE))
+                failures += 1
+                continue
+            if failures:
+                _LOG.info("events of %s are moved again", self.bandit)
+            failures = 0
+            if done != MovedEvents():
+                yield done
 
     def _begin(self) -> None:
         """Make the consumer group if there is none, and take over what others left unfinished."""
@@ -169,9 +185,9 @@ class StreamMover:
         if not entries:
             return 0, 0, 0, 0
         by_file: dict[tuple[str, str], list[tuple[Any, dict[str, Any]]]] = defaultdict(list)
-        refused, files = 0, 0
+        refused, files, moved = 0, 0, 0
         for number, fields in entries:
-            if fields is None:  # it was deleted meanwhile
+            if not fields:  # it was deleted meanwhile
                 continue
             try:
                 uid, row = row_of(fields, kind)
@@ -186,14 +202,13 @@ class StreamMover:
             if good:
                 table = _table(good, kind, self.bandit, uid)
                 write_records(self._folder, kind, hour, self._writer, self._number, table)
-                self._number, files = self._number + 1, files + 1
+                self._number, files, moved = self._number + 1, files + 1, moved + len(good)
         numbers = [number for number, _ in entries]
         with self._redis.pipeline(transaction=True) as pipe:
             pipe.xack(self._streams[kind], self._group, *numbers)
             if self.delete:
                 pipe.xdel(self._streams[kind], *numbers)
             pipe.execute()
-        moved = len(entries) - refused
         return (moved if kind == "decisions" else 0), (moved if kind == "rewards" else 0), files, refused
 
     def _good(self, rows: Sequence[tuple[Any, dict[str, Any]]], kind: Kind, uid: str) -> list[dict[str, Any]]:

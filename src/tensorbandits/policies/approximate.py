@@ -39,6 +39,7 @@ from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
+    from tensorbandits.model.guided import Guided
     from tensorbandits.policies.explanation import Explanation
 
 Draw = Tucker | Floats | Packed
@@ -386,10 +387,11 @@ class ModelSampling(ApproximateThompsonSampling):
         """Have the policy stand still while several things are read of it; rewards that are told meanwhile wait."""
         return self._turns.still()
 
-    def explain(self, level: float = 0.9) -> Explanation:
+    def explain(self, level: float = 0.9, places: Mapping[int, Sequence[slice]] | None = None) -> Explanation:
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
 
-        ``level`` is the probability that a number lies between its bounds. Nothing is changed. It is about the tensor:
+        ``level`` is the probability that a number lies between its bounds; ``places`` are the columns of each feature,
+        by mode, where one has several. Nothing is changed. It is about the tensor:
         what single cells deviate from it by, once there are many rewards, is left out. Of revenue there is one of mean
         rewards, which has one of its conversion rate and one of its amount.
         """
@@ -399,11 +401,11 @@ class ModelSampling(ApproximateThompsonSampling):
         with self._turns.still():
             found = self._posterior_draws()
             _check_told(share, len(found))
-            own = self._own_shares()
+            own, guided = self._own_shares(), self._guided(places or {})
         if revenue := [draw for draw in found if isinstance(draw, RevenueDraw)]:
-            return explain_revenue(revenue, share, own)
+            return explain_revenue(revenue, share, own, guided)
         draws, likelihood = [draw.tensor() for draw in found if isinstance(draw, Packed)], self.oracle.likelihood
-        return explain(draws, share, likelihood.rewards, own, likelihood.typical)
+        return explain(draws, share, likelihood.rewards, own, likelihood.typical, guided[0])
 
     def acting_together(self, level: float = 0.9) -> Floats:
         """Return which share of what combinations differ by is believed to be due to modes acting together, (3,).
@@ -422,6 +424,10 @@ class ModelSampling(ApproximateThompsonSampling):
     def _own_shares(self) -> list[Floats] | None:
         """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
         return None
+
+    def _guided(self, places: Mapping[int, Sequence[slice]]) -> tuple[Mapping[int, Guided], Mapping[int, Guided]]:
+        """What features say of levels in each posterior draw, by mode; of revenue, of rates and of amounts."""
+        return {}, {}
 
     def _more(self, count: int) -> list[Draw]:
         return [model.copy() for model in self.oracle.more(self._ledger, self._rng, count)] if count else []
@@ -476,11 +482,15 @@ class ModelSampling(ApproximateThompsonSampling):
         steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), MOST_STEPS)
         draws: list[Draw] = []
         lost = _SETTLING if steps > 1 else 0  # a slow sampler may still be on its way from before the last rewards
-        for _ in range(lost + self.draws):
+        for at in range(lost + self.draws):
             for _ in range(steps):
                 model = ours.advance(self._ledger, rng)
             draws.append(model.copy())
+            self._noted(ours, at >= lost)
         return draws[lost:]
+
+    def _noted(self, oracle: Any, kept: bool) -> None:
+        """Take note of what else belongs to a draw, which is kept, or those before are thrown away too."""
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:

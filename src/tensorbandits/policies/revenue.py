@@ -11,6 +11,7 @@ from tensorbandits.amounts import RevenueLedger
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.features import NO_FEATURES, Features
+from tensorbandits.model.guided import Scales
 from tensorbandits.model.revenue import Revenue
 from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.policies.structures import Candidate, Sampler
@@ -164,6 +165,10 @@ class RevenueOracle:
         """Draw the rows of new levels from the prior."""
         self.rates.grow(shape, candidates, rng, features)
         self.amounts.grow(shape, _for_amounts(candidates), rng, features)
+
+    def feature_scales(self) -> list[Scales]:
+        """Return tau and phi of the last draw, of the modes with features: of rates, and of amounts."""
+        return [*self.rates.feature_scales(), *self.amounts.feature_scales()]
 
     def describe(self, features: Features) -> None:
         """Go on with other features of the levels."""

@@ -40,6 +40,7 @@ from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:
+    from tensorbandits.model.guided import Guided, Scales
     from tensorbandits.policies.revenue import RevenueOracle
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
@@ -487,6 +488,11 @@ class GibbsOracle:
             sampler.grow(shape, candidate, rng, self.features)
         self.guardian.grow(shape, guardian(candidates, shape), rng, self.features)
 
+    def feature_scales(self) -> list[Scales]:
+        """Return tau and phi of the last draw, of the modes with features."""
+        chain = self.samplers[self.playing].chain
+        return [] if chain is None else [{mode: (one.tau, one.phi) for mode, one in chain.features.items()}]
+
     def describe(self, features: Features) -> None:
         """Go on with other features of the levels; draws that knew the old ones are forgotten."""
         self._score()
@@ -633,6 +639,7 @@ class TensorThompsonSampling(ModelSampling):
         self.features = None if features is None else by_name(check_features(features, sizes))
         super().__init__(sizes, self._make_oracle(sizes, constants), context=context, draws=draws, seed=seed)
         self.oracle.watch(self.context)
+        self._scales: list[list[Scales]] = []  # of what features say, of each posterior draw
         if (revenue := revenue_of(reward)) is not None:
             self._ledger = revenue.ledger(self.shape)
 
@@ -686,12 +693,30 @@ class TensorThompsonSampling(ModelSampling):
         found = others if features is None else dict(sorted((others | {mode: features}).items()))
         self.features = by_name(found) or None
         self.oracle.describe(found)
+        self._seen, self._believed, self._law = -1, [], []
         model = self.oracle.model()
         self._draw = None if model is None else model.copy()
 
     def playing(self) -> dict[str, float]:
         """Return how often each structure decides, by name, where several do and their predictions were judged."""
         return self.oracle.playing_shares()
+
+    def _noted(self, oracle: Any, kept: bool) -> None:
+        self._scales = [*self._scales, oracle.feature_scales()][-self.draws :] if kept else []
+
+    def _guided(self, places: Mapping[int, Sequence[slice]]) -> tuple[Mapping[int, Guided], Mapping[int, Guided]]:
+        from tensorbandits.model.guided import guided
+
+        draws, rng = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Packed)], self._aside()
+        found: tuple[dict[int, Guided], dict[int, Guided]] = ({}, {})
+        for mode, F in self._described(self.shape).items():
+            columns = places.get(mode) or [slice(at, at + 1) for at in range(F.shape[1])]
+            for k, into in enumerate(found):
+                scales = [one[k] for one in self._scales if k < len(one)]
+                if scales and all(mode in one for one in scales):
+                    tensors = [draw[k] if isinstance(draw, tuple) else draw for draw in draws]
+                    into[mode] = guided(tensors, mode, F, columns, scales, rng)
+        return found
 
     def _next_draws(self) -> list[tuple[float, Draw]]:
         return list(self.oracle.law(self._ledger, self._aside(), self.draws))

@@ -1,4 +1,4 @@
-"""The space of combinations by name: modes, their levels, which modes are context, and what may not be combined.
+"""The space of combinations by name: modes, their levels and features, which are context, what may not be combined.
 
 Labels live here and at the edge; everything inside the library is positions of modes and indices of levels.
 """
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
+from tensorbandits.space.features import LevelFeatures, levels_of, present, values_of
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
 
@@ -24,12 +25,14 @@ _SEARCHED = 10_000  # labels among which an error looks for the nearest
 
 
 class Space:
-    """Named modes and their levels, in order; which modes are context; and which combinations are forbidden.
+    """Named modes and their levels, in order; what these are like; which are context; which combinations are forbidden.
 
     Parameters
     ----------
     modes : the labels of the levels of each mode, by the mode's name.
     context : names (or positions) of the modes that are given rather than decided.
+    features : what the levels of some modes are like, by the mode's name: a mapping from labels to values by name, or a
+        data frame with a column for the mode and one for each feature. See :meth:`describe`.
 
     A label is text, a number, a truth value, a date or a time. Equal numbers are one label, so that 1 and 1.0 find the
     same level, as columns of whole numbers come as floats from some files. Otherwise the kind counts: the number 1, the
@@ -47,7 +50,13 @@ class Space:
     {'segment': 'old', 'offer': 'a', 'channel': 'sms'}
     """
 
-    def __init__(self, modes: Mapping[str, Iterable[Label]], context: Sequence[str | int] = ()) -> None:
+    def __init__(
+        self,
+        modes: Mapping[str, Iterable[Label]],
+        context: Sequence[str | int] = (),
+        *,
+        features: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(modes, Mapping):
             raise TypeError(f"modes is {modes!r}; give the levels of each mode by name: {{'offer': ['a', 'b']}}")
         if not modes:
@@ -59,12 +68,17 @@ class Space:
         self._positions = {name: j for j, name in enumerate(self._names)}
         self._labels: list[list[Label]] = [[] for _ in self._names]
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
+        self._features: dict[int, LevelFeatures] = {}
         self._version, self._lock = 0, threading.RLock()  # which those hold who read or change more than one thing
         for name, labels in modes.items():
             for label in _listed(name, labels):
                 self.add_level(name, label)
         self._context = self.positions(context)
         self._book = Rulebook(self._context)
+        if features is not None and not isinstance(features, Mapping):
+            raise TypeError(f"features is {features!r}; give them by mode: {{'offer': {{'a': {{'price': 9.9}}}}}}")
+        for name, given in (features or {}).items():
+            self.describe(name, given, anew=True)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -87,8 +101,28 @@ class Space:
         return self._context
 
     @property
+    def features(self) -> dict[str, LevelFeatures]:
+        """The features of the levels, of the modes that have some.
+
+        >>> space = Space({"offer": ["a", "b", "c"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.features
+        {'offer': Features(price: number, missing of 1 level)}
+        """
+        with self._lock:
+            return {self._names[at]: one for at, one in sorted(self._features.items())}
+
+    def feature_numbers(self) -> dict[int, NDArray[np.float64]]:
+        """Return the features as policies take them: columns of numbers, (levels, columns), by position of the mode.
+
+        >>> space = Space({"offer": ["a", "b"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.feature_numbers()[0].tolist()
+        [[-1.4142135623730951, 0.0], [1.4142135623730951, 0.0]]
+        """
+        return {self.position(mode): one.numbers for mode, one in self.features.items()}
+
+    @property
     def version(self) -> int:
-        """A number that is another one after every change of levels and rules."""
+        """A number that is another one after every change of levels, features and rules."""
         return self._version
 
     @property
@@ -346,8 +380,10 @@ class Space:
             self._book.restore(at, level)
             self._version += 1
 
-    def add_level(self, mode: str, label: Label) -> int:
+    def add_level(self, mode: str, label: Label, features: Any = None) -> int:
         """Add a level at the end of a mode, and return its index. Ledgers and policies of the space must grow too.
+
+        ``features`` are its values by name, if the mode has features; what is not given is missing.
 
         >>> space = Space({"offer": ["a", "b"], "channel": ["mail", "sms"]})
         >>> space.add_level("offer", "summer"), space.shape
@@ -359,10 +395,54 @@ class Space:
                 known = self._labels[at][self._indices[at][found]]
                 same = "" if repr(known) == repr(value) else f", as {known!r}"
                 raise ValueError(f"mode {mode!r} has the level {value!r} already{same}; name each level once")
+            if at in self._features:
+                self._features[at] = self._features[at].added(values_of(features, mode))
+            elif features is not None:
+                raise ValueError(
+                    f"features of {value!r} are given, but mode {mode!r} has none; give those of all its levels first, "
+                    f"with describe({mode!r}, ..)"
+                )
             self._labels[at].append(value)
             self._indices[at][found] = len(self._labels[at]) - 1
             self._version += 1
             return self._indices[at][found]
+
+    def describe(self, mode: str, features: Any, *, anew: bool = False) -> None:
+        """Say what levels of a mode are like, from now on.
+
+        Of a mode that has features already only what is named changes, a value ``None`` says that it is missing, and
+        columns stay what they are. With ``anew``, or if the mode has none, these are all features that there are, of
+        all levels, and how they become columns is settled by them.
+
+        Parameters
+        ----------
+        mode : whose levels they are of.
+        features : values by label: ``{"a": {"price": 9.9, "colour": "red"}}``, or ``{"a": [0.1, 0.7]}`` for a list of
+            numbers; or a data frame with a column for the mode. A value is a number, a truth value, text, or a list of
+            numbers; ``None`` where it is missing. ``None`` in the place of all takes the features of the mode away.
+        anew : whether they take the place of all features of the mode.
+
+        >>> space = Space({"offer": ["a", "b"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
+        >>> space.describe("offer", {"b": {"price": 6.5}})
+        >>> space.features["offer"].rows
+        ({'price': 5.0}, {'price': 6.5})
+        """
+        at = self.position(mode)
+        given = None if features is None else levels_of(features, mode)
+        with self._lock:
+            if given is None:
+                if self._features.pop(at, None) is None:
+                    raise ValueError(f"features is None, which takes them away, but mode {mode!r} has none")
+            else:
+                values = {self.level(mode, label): one for label, one in given}
+                if len(values) < len(given):
+                    raise ValueError(f"the features of mode {mode!r} name a level twice; name each level once")
+                if at in self._features and not anew:
+                    self._features[at] = self._features[at].changed(values)
+                else:
+                    rows = [values.get(level, {}) for level in range(len(self._labels[at]))]
+                    self._features[at] = LevelFeatures.of(mode, list(map(present, rows)))
+            self._version += 1
 
     def copy(self) -> Space:
         """Return an independent copy, of the same version."""
@@ -388,13 +468,15 @@ class Space:
     def _parts(self) -> tuple[Any, ...]:
         with self._lock:
             keys = [list(indices) for indices in self._indices]
-            return self._names, keys, self._context, set(self._book.rules), set(self._book.retired)
+            rules, retired = set(self._book.rules), set(self._book.retired)
+            return self._names, keys, self._context, rules, retired, dict(self._features)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         sizes = (
             f"{name}: {len(labels):,}{' (context)' if j in self._context else ''}"
+            f"{' with features' if j in self._features else ''}"
             for j, (name, labels) in enumerate(zip(self._names, self._labels, strict=True))
         )
         count = len(self.forbidden)
@@ -415,6 +497,7 @@ class Space:
     def state(self) -> dict[str, Any]:
         """Return the space as plain data that JSON can hold: modes, levels, context, rules and retired levels."""
         with self._lock:
+            features = {str(at): one.state() for at, one in sorted(self._features.items())}
             return {
                 "modes": list(self._names),
                 "levels": [[written(label) for label in labels] for labels in self._labels],
@@ -426,6 +509,7 @@ class Space:
                     if rule.only
                 ],
                 "retired": [list(pair) for pair in sorted(self._book.retired)],
+                **({"features": features} if features else {}),
             }
 
     @classmethod
@@ -443,6 +527,11 @@ class Space:
                 space._add(Rule(space._pairs(condition), tuple((j, space._kept(j, kept)) for j, kept in only)))
             for mode, level in space._pairs(state.get("retired", [])):
                 space.retire_level(space._names[mode], space._labels[mode][level])
+            for mode, one in sorted(state.get("features", {}).items()):
+                at = check_level(int(mode), len(space._names), "the mode of features")
+                space._features[at] = LevelFeatures.from_state(space._names[at], one)
+                if len(space._features[at].rows) != space.shape[at]:
+                    raise ValueError(f"features of mode {space._names[at]!r} are of another number of levels")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"this is no state of a space ({error}); give what Space.state returned") from None
         return space

@@ -302,10 +302,11 @@ class Host:
             mode: [{"label": written(label), "retired": label in space.retired.get(mode, [])} for label in labels]
             for mode, labels in zip(space.modes, space.levels, strict=True)
         }
-        hidden = ("name", "modes", "context", "rules")
+        hidden = ("name", "modes", "context", "rules", "features")
         return {
             **self.summary(),
             "levels": levels,
+            "features": {mode: one.said() for mode, one in space.features.items()},
             "rules": [written_rule(rule) for rule in space.rules],
             "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},

@@ -11,14 +11,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK, Mark
 from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
-from tensorbandits.bandit.settings import labels_of, read_rule
+from tensorbandits.bandit.settings import labels_of, pairs_of, read_rule
 from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.deadline import UNTIL
@@ -376,14 +376,20 @@ def level(
     more: dict[str, Any] = {}
     if what == "LevelAdded":
         like = None if given.get("like") is None else labels_of(given["like"])
-        more = {"like": like, "rewards": given.get("rewards")}
+        more = {"like": like, "rewards": given.get("rewards"), "features": given.get("features")}
     command = _LEVELS[what](given["mode"], labels_of(given["label"]), **more)
 
     def same(event: Event) -> bool:
-        said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards")}
-        return said == {"like": None, "rewards": None, **given}
+        said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards", "features")}
+        return said == {"like": None, "rewards": None, "features": None, **given}
 
     return _alone(host, command, what, key, fingerprint, same)
+
+
+def describe(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of other features of levels."""
+    command = c.Describe(given["mode"], pairs_of(given["levels"]), given.get("anew", False))
+    return _alone(host, command, "Described", key, fingerprint, lambda event: False)
 
 
 def rule(
@@ -414,7 +420,7 @@ def import_log(host: Host, command: c.Import, digest: str, key: str | None = Non
         version = host.core.state.version
         [event] = host.core.state.plan(command, now)
         assert isinstance(event, e.Imported)
-        event = e.Imported(now, event.ledger, event.added, {**event.said, "digest": digest})
+        event = replace(event, time=now, said={**event.said, "digest": digest}, start=None, packed=[])
         event.body()
         return version, event
 

@@ -100,6 +100,19 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     "best": {"for a new customer": {"context": _NEW}},
     "explain": {"for a new customer": {"context": _NEW, "level": 0.9, "arms": 3}, "for all": {}},
     "add_level": {"another offer": {"mode": "offer", "label": "summer", "like": "a"}},
+    "describe_levels": {
+        "all offers": {
+            "mode": "offer",
+            "levels": [
+                {"label": "a", "features": {"price": 9.9, "brand": "Acme"}},
+                {"label": "b", "features": {"price": 5, "brand": "Bolt"}},
+                {"label": "video", "features": {"price": 7.5, "brand": "Acme"}},
+            ],
+            "anew": True,
+        },
+        "another price": {"mode": "offer", "levels": [{"label": "a", "features": {"price": 8.9}}]},
+    },
+    "import_features": {"a CSV file": "offer,price,brand\na,9.9,Acme\nb,5,Bolt\nvideo,7.5,Acme\n"},
     "retire_level": {"an offer that has ended": {"mode": "offer", "label": "video"}},
     "restore_level": {"an offer that is back": {"mode": "offer", "label": "video"}},
     "add_rule": {
@@ -123,6 +136,19 @@ ANSWERS: dict[str, Any] = {
     "metrics": "# TYPE tensorbandits_bandits gauge\ntensorbandits_bandits 3.0\n",
     "list_bandits": {"bandits": [_SUMMARY]},
     **{name: _DETAIL for name in ("create_bandit", "get_bandit", "change_bandit", "add_level", "retire_level")},
+    **{name: _DETAIL for name in ("describe_levels", "import_features")},
+    "export_features": "offer,price,brand\na,9.9,Acme\nb,5.0,\n",
+    "get_features": {
+        "mode": "offer",
+        "features": [
+            {"name": "price", "kind": "number", "columns": 1, "missing": 0},
+            {"name": "brand", "kind": "category", "columns": 6, "missing": 1},
+        ],
+        "levels": [
+            {"label": "a", "features": {"price": 9.9, "brand": "Acme"}},
+            {"label": "b", "features": {"price": 5.0}},
+        ],
+    },
     **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},

@@ -62,6 +62,16 @@ Label = TypeAliasType("Label", Text | StrictBool | StrictInt | StrictFloat | Dat
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
 Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
+FeatureValue = TypeAliasType(
+    "FeatureValue",
+    Text
+    | StrictBool
+    | StrictInt
+    | StrictFloat
+    | Annotated[list[Number], Field(max_length=1_000, fail_fast=True)]
+    | None,
+)
+FeatureValues = Annotated[dict[Text, FeatureValue], Field(max_length=1_000)]
 Id = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Name = Annotated[
     StrictStr,
@@ -161,6 +171,16 @@ class Changes(Body):
         return self.given()
 
 
+class DescribedLevel(Body):
+    """What a level is like: values of features by name; null where one is missing."""
+
+    label: Label = Field(examples=["a"])
+    features: FeatureValues = Field(examples=[{"price": 9.9, "brand": "Acme", "image": [0.1, 0.7]}])
+
+
+DescribedLevels = Annotated[list[DescribedLevel], _SEVERAL]
+
+
 class CreateBandit(Changes):
     """A new bandit; the fields mean what the arguments of ``tb.Bandit`` and of its policy do."""
 
@@ -171,6 +191,12 @@ class CreateBandit(Changes):
         Field(min_length=1, max_length=20, description="Modes and their levels."),
     ]
     context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
+    features: Annotated[dict[Text, DescribedLevels], Field(max_length=20)] = Field(
+        default={},
+        description="What the levels of some modes are like, by mode; for the policy thompson, which learns how much "
+        "that says of their rewards.",
+        examples=[{"offer": [{"label": "a", "features": {"price": 9.9}}, {"label": "b", "features": {"price": 5}}]}],
+    )
     policy: PolicyName = Field(default="thompson", description="What it takes is in `settings`.")
     reward: RewardKind | None = Field(
         default=None,
@@ -309,6 +335,21 @@ class NewLevel(Level):
 
     like: Label | None = Field(default=None, examples=["spring"])
     rewards: float | None = Field(default=None, gt=0, description="How many of that one's rewards it starts with.")
+    features: FeatureValues | None = Field(
+        default=None,
+        examples=[None],
+        description="Of a mode with features: what it is like, so that it starts from what was learned of those.",
+    )
+
+
+class DescribeBody(Body):
+    """What levels of a mode are like from now on; null takes the features of the mode away."""
+
+    mode: Text = Field(examples=["offer"])
+    levels: DescribedLevels | None = Field(examples=[[{"label": "a", "features": {"price": 9.9}}]])
+    anew: StrictBool = Field(
+        default=False, description="Whether these take the place of all features of the mode, and of its other levels."
+    )
 
 
 class Fold(Body):
@@ -440,10 +481,35 @@ class LevelAnswer(BaseModel):
     retired: bool
 
 
+class FeatureAnswer(BaseModel):
+    """A feature of the levels of a mode."""
+
+    name: str
+    kind: Literal["number", "truth", "numbers", "category", "text"]
+    columns: int = Field(description="How many numbers it becomes.")
+    missing: int = Field(description="Of how many levels it is missing.")
+
+
+class DescribedAnswer(BaseModel):
+    """What a level is like."""
+
+    label: Label
+    features: dict[str, FeatureValue]
+
+
+class FeaturesAnswer(BaseModel):
+    """The features of a mode, and the values of its levels in their order; what is missing is left out."""
+
+    mode: str
+    features: list[FeatureAnswer]
+    levels: list[DescribedAnswer]
+
+
 class Detail(Summary):
     """A bandit, and how it is made."""
 
     levels: dict[str, list[LevelAnswer]]
+    features: dict[str, list[FeatureAnswer]] = Field(default={}, description="Of the modes that have some.")
     rules: list[dict[str, dict[str, Any]]]
     rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
@@ -470,6 +536,7 @@ ChangeKind = Literal[
     "Created",
     "Changed",
     "LevelAdded",
+    "Described",
     "LevelRetired",
     "LevelRestored",
     "RuleChanged",
@@ -545,6 +612,22 @@ class EffectRow(BaseModel):
     own: float | None = Field(default=None, description="The share of that which comes from its own rewards.")
     borrowed: float | None = Field(default=None, description="The share that comes from other levels.")
     rewards: float
+    by_features: float | None = Field(default=None, description="What features say of the effect; null without any.")
+    by_features_low: float | None = None
+    by_features_high: float | None = None
+    by_itself: float | None = Field(default=None, description="The rest of the effect, which is the level's own.")
+    by_itself_low: float | None = None
+    by_itself_high: float | None = None
+
+
+class FeatureRow(BaseModel):
+    """How much of what the levels of a mode differ by a feature explains; all together where it has no name."""
+
+    mode: str
+    feature: str
+    share: float | None
+    low: float | None
+    high: float | None
 
 
 class InteractionRow(BaseModel):
@@ -573,6 +656,7 @@ class BeliefsAnswer(BaseModel):
     effects: list[EffectRow]
     interactions: list[InteractionRow]
     alike: list[AlikeRow]
+    features: list[FeatureRow] = Field(default=[], description="What features say of levels, if there are any.")
     arms: list[dict[Text, Label | None]] = Field(
         description="The best arms: their labels by mode, `place`, `estimate`, `low`, `high` and `rewards`."
     )

@@ -58,6 +58,7 @@ def _explained(host: Host, body: schemas.Explain) -> dict[str, Any]:
     levels = host.core.space.given(context) if context else None
     found = host.core.explain(levels, level=body.level, arms=body.arms)
     tables = {"effects": found.effects, "interactions": found.shares, "alike": found.alike, "arms": found.arms}
+    tables["features"] = found.features
     rows = {name: plain(_rows(table)) for name, table in tables.items()}
     return {"words": repr(found), "scale": found.scale, **rows}
 
@@ -152,9 +153,16 @@ async def import_log(
     trials: Annotated[str | None, Query(description="The column of trials, if rewards are sums.")] = None,
     columns: Annotated[str | None, Query(description="Columns named otherwise than their modes, as JSON.")] = None,
     fixed: Annotated[str | None, Query(description="The label of modes that have no column, as JSON.")] = None,
-    unknown: Literal["error", "skip", "add"] = "error",
+    unknown: Literal["error", "skip", "add", "retire"] | None = None,
     missing: Literal["error", "drop"] = "error",
     weight: Annotated[float, Query(gt=0, le=1)] = 1.0,
+    features: Annotated[
+        str | None,
+        Query(
+            description="Columns that say what levels are like, as JSON: lists of them, by mode. Unknown levels are "
+            "added as retired ones then: they teach what features say."
+        ),
+    ] = None,
     key: Key = None,
 ) -> Response:
     """Learn the rewards of a log; all of them, or none.
@@ -171,14 +179,16 @@ async def import_log(
         for mode, labels in zip(space.modes, space.levels, strict=True)
         if any(isinstance(label, str) for label in labels)
     ]
-    wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
+    said = _columns_by_mode(features)
+    own = [column for some in said.values() for column in some]
+    wanted = list(dict.fromkeys([*named_as.values(), reward, *([] if trials is None else [trials]), *own]))
 
     def read(upload: imports.Upload) -> warm_start.Past:
         with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
             policy = host.core.policy
-            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
+            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing, None, said)
 
-    asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
+    asked = repr((reward, trials, columns, fixed, unknown or "error", missing, weight, *([features] if said else [])))
     async with imports.received(request, asked) as upload, service.imports:
         past = await run_in_threadpool(read, upload)
     command = Import(past, constant, unknown, weight)
@@ -193,6 +203,15 @@ def _mapping(text: str | None, what: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or (what == "columns" and not all(isinstance(one, str) for one in found.values())):
         raise ValueError(f'{what} is {str(text)[:60]!r}; give a JSON object, a value for some modes: {{"offer": "a"}}')
+    return found
+
+
+def _columns_by_mode(text: str | None) -> dict[str, list[str]]:
+    found = _mapping(text, "features")
+    if not all(isinstance(some, list) and all(isinstance(one, str) for one in some) for some in found.values()):
+        raise ValueError(
+            f'features is {str(text)[:60]!r}; give names of columns of the file, by mode: {{"offer": ["price"]}}'
+        )
     return found
 
 

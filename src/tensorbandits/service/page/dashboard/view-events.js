@@ -7,14 +7,14 @@ import { settingName, settingText } from "./steer.js";
 
 export const EVENTS = {
   Created: "created", Changed: "settings changed", Deleted: "deleted", Decided: "decided", Activated: "shown", Cancelled: "cancelled", Rewarded: "rewarded", Amended: "reward amended",
-  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", RuleChanged: "rule", Imported: "log imported",
+  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", Described: "features changed", RuleChanged: "rule", Imported: "log imported",
   Skipped: "event left out", Unchanged: "repeated", Forgotten: "forgotten",
 };
 const OF_DECISIONS = ["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Told", "Unchanged"];
 const KINDS = [
   { value: "", text: "everything" },
   { value: "Changed,Created", text: "settings" },
-  { value: "LevelAdded,LevelRetired,LevelRestored", text: "levels" },
+  { value: "LevelAdded,LevelRetired,LevelRestored,Described", text: "levels and features" },
   { value: "RuleChanged", text: "rules" },
   { value: "Imported", text: "logs imported" },
   { value: "Skipped,Forgotten", text: "left out or forgotten" },
