@@ -27,7 +27,7 @@ TITLE = "Features of levels: new offers, noise, intervals and time"
 
 SHARES, KNOWN, COUNT = (0.0, 0.3, 0.7, 1.0), 20, 5
 NEW = {10: 400, 200: 800}  # new offers, and the rounds that are played then
-FEWER = 15  # worlds of as many offers, and of what takes long
+FEWER = 10  # worlds of as many offers, and of what takes long
 AT_MOST = 1.05  # guiding beside the better of the other two
 ROLLING = ("prior", "like", "features")
 PLAYED, EVERY, ROLLED = 20, 40, (0.7, 1.0)  # offers at a time; rounds after which one is replaced; shares explained
