@@ -117,7 +117,7 @@ FOR = {
     "rounds": (regret,),
     "seed": (
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
-        *(programme, modes, ring, features),
+        *(programme, modes, ring, features, trust),
     ),
     "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
