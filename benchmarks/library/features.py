@@ -192,7 +192,7 @@ def section(store: Store, options: Options) -> Findings:
     parts: list[Part] = [command(NAME, *options.flags)]
     data = {}
     for task, write in (
-        ("new", _of_new),
+        ("new", of_new),
         ("rolling", _of_rolling),
         ("noise", _of_noise),
         ("misled", _of_misled),
@@ -223,8 +223,8 @@ def by_way(found: Found, name: str = "regret", **given: Any) -> dict[str, Floats
 
 def ratio(ours: Floats, theirs: Floats) -> tuple[float, float]:
     """Return the ratio of two means of paired numbers, and its standard error."""
-    value = float(ours.mean() / theirs.mean())
-    if len(ours) < 2:
+    value = float(ours.mean() / theirs.mean()) if theirs.mean() else float("inf")
+    if len(ours) < 2 or not np.isfinite(value):
         return value, float("nan")
     return value, float(np.std(ours - value * theirs, ddof=1) / np.sqrt(len(ours)) / theirs.mean())
 
@@ -240,7 +240,7 @@ def _verdict(value: tuple[float, float], most: float) -> str:
     return ("holds" if fine else "does not hold here") + ("" if sure else ", within the error")
 
 
-def _of_new(found: Found) -> Rows:
+def of_new(found: Found) -> Rows:
     rows = []
     for share in sorted({settings["share"] for settings, _ in found}):
         for new in sorted({settings["new"] for settings, _ in found}):
