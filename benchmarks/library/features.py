@@ -29,7 +29,7 @@ SHARES, KNOWN, COUNT = (0.0, 0.3, 0.7, 1.0), 20, 5
 NEW = {10: 400, 200: 800}  # new offers, and the rounds that are played then
 FEWER = 10  # worlds of as many offers, and of what takes long
 AT_MOST = 1.05  # guiding beside the better of the other two
-ROLLING = ("prior", "like", "features")
+ROLLING = ("prior", "like", "features", "known")
 PLAYED, EVERY, ROLLED = 20, 40, (0.7, 1.0)  # offers at a time; rounds after which one is replaced; shares explained
 NOISY, HARM_ROUNDS, HARM_WORLDS = {"none": 0, "5 of noise": 5, "20 of noise": 20}, 600, 2
 MISLED, PART = ("none", "misleading"), 200
@@ -99,11 +99,15 @@ def rolling(settings: Settings) -> Result:
     seed, way, every = settings["seed"], settings["way"], settings["every"]
     rng = np.random.default_rng([seed, 2, round(100 * settings["share"])])
     world = World.drawn(2 * PLAYED, COUNT, settings["share"], rng)
-    policy = world.policy(world.features if way == "features" else None, seed, offers=PLAYED)
+    features, offers_there = world.features if way == "features" else None, 2 * PLAYED if way == "known" else PLAYED
+    policy = world.policy(features, seed, offers=offers_there)
     world.tell_log(policy, PLAYED, LOG, rng)
+    if way == "known":
+        world.tell_log(policy, PLAYED, LOG, np.random.default_rng([seed, 8]), first=PLAYED)
     offers, losses, early = list(range(PLAYED)), [], 0.0
     for fresh in range(PLAYED, 2 * PLAYED):
-        _add(policy, world, fresh, way, offers)
+        if way != "known":
+            _add(policy, world, fresh, way, offers)
         offers = [*offers[1:], fresh]
         lost, played = world.play(policy, every, rng, offers)
         losses.append(lost)
@@ -272,19 +276,22 @@ def _of_rolling(found: Found) -> Rows:
     rows = []
     for share in sorted({settings["share"] for settings, _ in found}):
         ways, early = (by_way(found, name, share=share) for name in ("regret", "of new"))
-        half, beside = ratio(ways["features"], ways["prior"]), ratio(ways["features"], ways["like"])
+        saved = ratio(ways["prior"] - ways["features"], ways["prior"] - ways["known"])
+        beside = ratio(ways["features"], ways["like"])
         means = [f"{ways[way].mean():,.0f}" for way in ROLLING]
-        row = [f"{share:.0%}", str(len(ways["prior"])), *means, _said(half), _said(beside)]
+        row = [f"{share:.0%}", str(len(ways["prior"])), *means, _said(saved), _said(beside)]
         row += [_said(ratio(early["features"], early["prior"]))]
-        rows.append([*row, _verdict(half, 0.5), _verdict(beside, 1.0)])
+        rows.append([*row, _verdict((-saved[0], saved[1]), -0.5), _verdict(beside, 1.0)])
     words = (
         f"{PLAYED} offers, of which there is a log; every {found[0][0]['every']} rounds one goes and a new one comes, "
         "until none of the first is left. The new one starts from the prior, like the offer with the nearest features "
-        "(`like=`), or with its features. Mean regrets; ratios as above; *of new* is the regret of rounds that play "
-        "the newest offer. Half of the first ratio is wanted, and the second below 1."
+        "(`like=`), or with its features; or it is *known* by as many rewards of a log as the others. Mean regrets. "
+        "What starting from the prior costs is the regret beyond that with known offers; of this features save a "
+        "share, of which half is wanted, and they are to beat `like=`. *Of new* is the regret of rounds that play the "
+        "newest offer."
     )
-    header = ["explained", "worlds", *ROLLING, "features beside prior", "beside like", "of new, beside prior"]
-    return words, [*header, "half of prior", "better than like"], rows
+    header = ["explained", "worlds", *ROLLING, "saved by features", "beside like", "of new, beside prior"]
+    return words, [*header, "half is saved", "better than like"], rows
 
 
 def _of_noise(found: Found) -> Rows:

@@ -49,10 +49,11 @@ class World:
         given = {} if features is None else {"features": {OFFER: features[: shape[OFFER]]}}
         return tb.TensorThompsonSampling(shape, RANK, context=(0,), seed=seed, **given, **more)
 
-    def tell_log(self, policy: tb.Policy, known: int, rewards: int, rng: np.random.Generator) -> None:
-        """Tell a policy rewards of cells drawn uniformly, of the first offers."""
+    def tell_log(self, policy: tb.Policy, known: int, rewards: int, rng: np.random.Generator, first: int = 0) -> None:
+        """Tell a policy rewards of cells drawn uniformly, of so many offers from the ``first`` on."""
         sizes = (SEGMENTS, known, CHANNELS)
         cells = np.stack([rng.integers(size, size=rewards) for size in sizes], axis=1)
+        cells[:, OFFER] += first
         policy.tell_many(cells, self.mean[tuple(cells.T)] + NOISE * rng.standard_normal(rewards))
 
     def play(
