@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorbandits.model._features_kernels import equations, move_rows, redraw_coefficients
-from tensorbandits.model.described import Described
+from tensorbandits.model.described import ModeFeatures
 from tensorbandits.model.solve import row_equations
 from tensorbandits.model.sweep import Model
 from tests.plain import features as plain
@@ -16,7 +16,7 @@ def made(levels, features, q, fixed, seed):
     """Rows of a mode among others, its axes for all levels but two, and numbers."""
     rng = np.random.default_rng(seed)
     rewarded = np.arange(levels) % 3 != 1
-    axes = Described(rng.standard_normal((levels, features))).axes(rewarded)
+    axes = ModeFeatures(rng.standard_normal((levels, features))).axes(rewarded)
     width, before, sizes = q + fixed, 4, np.exp(rng.standard_normal(q))
     rows = rng.standard_normal(before + levels * width + 3)
     place = np.array([before, width, fixed, 2], dtype=np.int64)

@@ -38,10 +38,10 @@ class Axes(NamedTuple):
     levels: Ints  # those that are rewarded
 
 
-class Described:
+class ModeFeatures:
     """The features of the levels of one mode, and the share of rows that they explain: 0 learns it.
 
-    >>> one = Described(np.array([[1.0, 1.0], [0.0, 2.0], [5.0, 0.0]]))
+    >>> one = ModeFeatures(np.array([[1.0, 1.0], [0.0, 2.0], [5.0, 0.0]]))
     >>> axes = one.axes(np.array([True, True, False]))
     >>> axes.levels.tolist(), axes.told, axes.squares.round(2).tolist()
     ([0, 1], 2, [5.24, 0.76])
@@ -100,10 +100,10 @@ class Described:
         return self  # nothing of it changes but what is worked out again when it is missing
 
 
-DescribedModes = Mapping[int, Described]  # by position of the mode
+DescribedModes = Mapping[int, ModeFeatures]  # by position of the mode
 NOT_DESCRIBED: DescribedModes = {}
 
 
-def described(features: Mapping[int, Floats], *, explained: float = 0.0) -> dict[int, Described]:
+def described(features: Mapping[int, Floats], *, explained: float = 0.0) -> dict[int, ModeFeatures]:
     """Return the features (p_j, m_j) of some modes, by their position, as chains take them."""
-    return {mode: Described(one, explained=explained) for mode, one in features.items()}
+    return {mode: ModeFeatures(one, explained=explained) for mode, one in features.items()}

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from tensorbandits.base.checks import Cell, check_array, check_level, check_positive
-from tensorbandits.model.described import LEAST, SHAPE, Described
+from tensorbandits.model.described import LEAST, SHAPE, ModeFeatures
 from tensorbandits.tensor.tucker import Floats, Ints
 
 Features = Mapping[int, Floats]  # those of the levels, standardised, (p_j, m_j), by position of the mode
@@ -39,7 +39,7 @@ _AT_ONCE = 8  # coefficients that are redrawn together given the rewards, for ea
 _LARGEST, _LARGEST_FEATURE = 1e60, 1e4  # coefficient; feature, whose size should be about 1
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where the free rows of a mode are among the rows and precisions of all modes, and the sizes of their columns."""
 
     at: Ints  # where its rows start, how wide they are, how many columns are fixed, where its columns start
@@ -54,14 +54,14 @@ class Place(NamedTuple):
 class FeaturePrior:
     """The prior of the rows (p, q) of a mode given its features, and one draw of its coefficients and scales."""
 
-    def __init__(self, described: Described, B: Floats, base: Floats, tau: float, phi: float) -> None:
+    def __init__(self, described: ModeFeatures, B: Floats, base: Floats, tau: float, phi: float) -> None:
         self.described = described
         self._numbers = np.array([tau, phi, described.count, LEAST, SHAPE, float(not described.explained)])
         self._axes = described.axes(np.zeros(len(described.features), dtype=bool))
         self._C = np.column_stack([B.T @ self._axes.Q, base])  # (q, k + 1): along the axes, and the average row
 
     @classmethod
-    def drawn(cls, described: Described, columns: int, rng: np.random.Generator) -> Self:
+    def drawn(cls, described: ModeFeatures, columns: int, rng: np.random.Generator) -> Self:
         """Draw coefficients and scales from their prior."""
         tau, phi = described.scales(rng)
         m = described.count
@@ -111,7 +111,7 @@ class FeaturePrior:
     def redraw(
         self,
         rewarded: NDArray[np.bool_],
-        place: Place,
+        place: RowPlace,
         rows: Floats,
         means: Floats,
         precision: Floats,
@@ -131,7 +131,7 @@ class FeaturePrior:
             *(noise, noise[self._C.size :], rng.standard_exponential(_STEPS), means, precision),
         )
 
-    def follow(self, place: Place, means: Floats, precision: Floats) -> None:
+    def follow(self, place: RowPlace, means: Floats, precision: Floats) -> None:
         """Set the means and the precision of the rows' prior, flat as :meth:`redraw` has them."""
         from tensorbandits.model._features_kernels import set_prior
 
@@ -139,7 +139,7 @@ class FeaturePrior:
 
     def move(
         self,
-        place: Place,
+        place: RowPlace,
         rows: Floats,
         A: Floats,
         b: Floats,
@@ -189,7 +189,7 @@ class FeaturePrior:
         guided = float(np.var(self.mean, axis=0).mean())
         return guided / (guided + self.tau**2)
 
-    def grown(self, described: Described, rng: np.random.Generator | None = None) -> FeaturePrior:
+    def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeaturePrior:
         """Return the same for other features of the levels, of which there may be more.
 
         What is not known of a coefficient is drawn from the prior, or nothing at first, until all of them are redrawn.
@@ -206,7 +206,7 @@ class FeaturePrior:
         return {"B": self.B, "base": self.base, "tau": self.tau, "phi": self.phi} | along
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], described: Described, columns: int) -> Self:
+    def from_state(cls, state: Mapping[str, Any], described: ModeFeatures, columns: int) -> Self:
         """Return the draw that :meth:`state` described, which must be of as many features and columns."""
         size = (described.count, columns)
         B = check_array(state["B"], "the coefficients of the features", size, largest=_LARGEST)
@@ -238,12 +238,12 @@ class FeatureCovariance:
     together have it, so that no chain has to find coefficients.
     """
 
-    def __init__(self, described: Described, tau: float, phi: float) -> None:
+    def __init__(self, described: ModeFeatures, tau: float, phi: float) -> None:
         self.described, self.tau, self.phi = described, tau, phi
         self._values, self._Q = described.spectrum
 
     @classmethod
-    def drawn(cls, described: Described, rng: np.random.Generator) -> Self:
+    def drawn(cls, described: ModeFeatures, rng: np.random.Generator) -> Self:
         """Draw the scales from their prior."""
         return cls(described, *described.scales(rng))
 
@@ -296,7 +296,7 @@ class FeatureCovariance:
         guided = self.phi**2 * float(self._values.mean())
         return guided / (guided + self.tau**2)
 
-    def grown(self, described: Described, rng: np.random.Generator | None = None) -> FeatureCovariance:
+    def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeatureCovariance:
         """Return the same for other features of the levels, of which there may be more."""
         return FeatureCovariance(described, self.tau, self.phi)
 
@@ -305,7 +305,7 @@ class FeatureCovariance:
         return {"tau": self.tau, "phi": self.phi}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], described: Described, columns: int) -> Self:
+    def from_state(cls, state: Mapping[str, Any], described: ModeFeatures, columns: int) -> Self:
         """Return the draw that :meth:`state` described."""
         return cls(described, *_scales(state))
 

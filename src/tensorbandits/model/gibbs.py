@@ -32,7 +32,7 @@ from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.borrowing import own_shares
 from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
-from tensorbandits.model.features import MOVING, FeaturePrior, Place, check_modes, rewarded_levels
+from tensorbandits.model.features import MOVING, FeaturePrior, RowPlace, check_modes, rewarded_levels
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.sweep import Learn, Model, Prior, sweep
@@ -88,8 +88,10 @@ class Chain:
         self._places = {mode: self._place(mode) for mode in self.features}
         for mode, one in self.features.items():
             one.follow(self._places[mode], self._prior.rows, precision)
-        self._rewarded: dict[int, NDArray[np.bool_]] = {}  # the levels of each mode with features that have rewards
-        self._cells = -1  # and how many cells had some then
+        self._modes = list(self.features)
+        self._rewarded: dict[
+            int, tuple[int, NDArray[np.bool_]]
+        ] = {}  # levels with rewards, and how many cells had some
 
     @property
     def noise_variance(self) -> float:
@@ -235,13 +237,13 @@ class Chain:
             likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
 
-    def _place(self, mode: int) -> Place:
+    def _place(self, mode: int) -> RowPlace:
         """Return where the free rows of a mode are."""
         model, free = self.model, int(self.model.affine)
         column, r = sum(model.rank[:mode]), model.rank[mode]
         first = int((model.dims[0, :mode] * model.dims[1, :mode]).sum())
         at = np.array([first, r, free, column], dtype=np.int64)
-        return Place(at, self._sizes[column + free : column + r].copy())
+        return RowPlace(at, self._sizes[column + free : column + r].copy())
 
     def _redraw_features(self, seen: Observations, rng: np.random.Generator, *, often: bool) -> None:
         """Redraw what features say of the rows of a mode given these, and now and then together with them.
@@ -249,20 +251,20 @@ class Chain:
         If it is to be ``often``, that of every mode, and of one together with its rows. The rows of levels without
         rewards are out of date until they are redrawn, which the sweep does next.
         """
-        model, prior, modes = self.model, self._prior, list(self.features)
-        mode = modes[int(rng.integers(len(modes)))] if len(modes) > 1 else modes[0]
-        if len(seen.cells) != self._cells:  # cells are only ever added
-            self._cells, shape = len(seen.cells), model.shape
-            self._rewarded = {k: rewarded_levels(seen.cells, k, shape[k]) for k in modes}
+        model, prior, modes = self.model, self._prior, self._modes
+        mode = modes[int(len(modes) * rng.random())]
         for k in modes if often else (mode,):
-            place = self._places[k]
-            self.features[k].redraw(self._rewarded[k], place, model.rows, prior.rows, prior.precision, rng)
+            known, rewarded = self._rewarded.get(k, (-1, None))
+            if known != len(seen.cells) or rewarded is None:  # cells are only ever added
+                rewarded = rewarded_levels(seen.cells, k, model.shape[k])
+                self._rewarded[k] = len(seen.cells), rewarded
+            self.features[k].redraw(rewarded, self._places[k], model.rows, prior.rows, prior.precision, rng)
         if often or self.features[mode].determined or rng.random() < MOVING:
             place = self._places[mode]
             equations = self._equations(mode, place, seen)
             self.features[mode].move(place, model.rows, *equations, prior.rows, prior.precision, rng)
 
-    def _equations(self, mode: int, place: Place, seen: Observations) -> tuple[Floats, Floats]:
+    def _equations(self, mode: int, place: RowPlace, seen: Observations) -> tuple[Floats, Floats]:
         """Return the normal equations of the free rows of a mode: what observations say of them, given all else."""
         from tensorbandits.model._features_kernels import equations
 

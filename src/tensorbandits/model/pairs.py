@@ -31,7 +31,7 @@ from tensorbandits.model.features import (
     MOVING,
     FeatureCovariance,
     FeaturePrior,
-    Place,
+    RowPlace,
     check_modes,
     rewarded_levels,
 )
@@ -332,7 +332,7 @@ class PairsChain:
     ) -> None:
         """Redraw what features say of rows given these, then together with them, then rows that no rewards say of."""
         rows = self._rows(mode)
-        flat, place = rows.ravel(), Place.alone(rows.shape[1])
+        flat, place = rows.ravel(), RowPlace.alone(rows.shape[1])
         means, precision = np.empty(flat.size), np.empty(rows.shape[1])  # which the next sweep works out again
         one.redraw(rewarded, place, flat, means, precision, rng)
         if rng.random() < MOVING:

@@ -23,7 +23,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.described import Described, described
+from tensorbandits.model.described import ModeFeatures, described
 from tensorbandits.model.features import NO_FEATURES, Features, check_features
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
@@ -110,7 +110,7 @@ class GibbsOracle:
     def _start_guardian(self, shape: Cell, candidates: Sequence[Candidate]) -> Sampler:
         return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning, self.features)
 
-    def _described(self, features: Features) -> dict[int, Described]:
+    def _described(self, features: Features) -> dict[int, ModeFeatures]:
         """Return features as chains take them, which share what is worked out of these."""
         return described(features, explained=self.tuning.explained)
 
