@@ -28,6 +28,7 @@ from benchmarks.library import (
     kinds,
     logs,
     modes,
+    numeric,
     programme,
     revenue,
     ring,
@@ -69,6 +70,7 @@ SUITES: dict[str, ModuleType] = {
         feedback,
         application,
         change,
+        numeric,
         studies,
         trust,
         checkups,
@@ -98,6 +100,7 @@ WHEN_NAMED = (
     feedback,
     application,
     change,
+    numeric,
     trust,
     checkups,
     durability,
@@ -110,7 +113,7 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, numeric),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
@@ -165,7 +168,7 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
+    ring, evaluation, feedback, application, change, numbers and trust run only when named, the first two and sensitivity for
     hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
