@@ -168,8 +168,8 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, application, change, numbers and trust run only when named, the first two and sensitivity for
-    hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
+    ring, evaluation, feedback, application, change, numbers and trust run only when named, the first two and sensitivity
+    for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

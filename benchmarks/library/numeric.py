@@ -245,8 +245,8 @@ def section(store: Store, options: Options) -> Findings:
         Text(
             f"Destinations have {', '.join(PLACE)}. For the tensor the distance is also a mode of numbers, of "
             f"{DISTANCES} regions, and {', '.join(WEATHER)} of the hour another one, of {REGIONS}; both are learned "
-            "from the log. Linear models have all of these numbers, standardised, and whether some are missing. Without "
-            "features the same regions and destinations are levels that know nothing of each other."
+            "from the log. Linear models have all of these numbers, standardised, and whether some are missing. "
+            "Without features the same regions and destinations are levels that know nothing of each other."
         ),
         command(NAME, *options.flags),
         Table(
