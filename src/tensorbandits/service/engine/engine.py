@@ -378,13 +378,16 @@ class Engine:
 
     def _attend(self, host: Host) -> None:
         """Time out decisions of a bandit, and say how it is doing."""
-        self._attended[host.id] = host.seq
+        seq, went_well = host.seq, True
         self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
         self._metrics.deciding_elsewhere(host.name, self.publisher.age(host), len(host.deciders.rows()))
         if host.quarantined is None:
             if host.core.waiting:
-                self._guarded("timing out", partial(self._expire, host))
+                went_well = self._guarded("timing out", partial(self._expire, host))
+            went_well &= self._guarded("learning regions", partial(self._learn_regions, host))
             self._metrics.waiting(host.name, host.core.waiting)
+        if went_well:
+            self._attended[host.id] = seq
 
     def _note_compilations(self) -> None:
         """Say what was compiled since the start: nothing should be, as it takes seconds in which nobody is answered."""
@@ -401,6 +404,11 @@ class Engine:
                 ended, dropped = host.core.state.book.overdue(time=self.clock.now())
             if (not ended and not dropped) or not self.submit(orders.expire(host)).result():
                 break
+
+    def _learn_regions(self, host: Host) -> None:
+        """Have the regions of modes of numbers learned once enough requests have brought some."""
+        for mode in host.core.state.regions_due():
+            self.submit(orders.learn_regions(host, mode)).result()
 
     def _snapshot(self, host: Host) -> None:
         seq, state = loading.pack(host.core)
