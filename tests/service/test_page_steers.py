@@ -280,6 +280,20 @@ def decides_here(one, bandit, mode, label):
     assert bandit.look_up(made["decision"])["reward"] == 1
 
 
+def test_a_first_decision_is_given_a_number_where_a_mode_is_of_numbers(served, person):
+    modes = {"age": {"numbers": [], "regions": 4}, "offer": ["a", "b"]}
+    bandit = served.create("aged", modes, context=["age"], reward="bernoulli")
+    one = person("aged/reward")
+    one.press("Try one here …")
+    dialog = one.reads("It is a real one")
+    dialog.get_by_label("age").fill("33")
+    one.press("Ask", dialog)
+    one.reads("decided by")
+    one.confirms("Tell it")
+    assert bandit.detail()["regions"]["age"]["seen"] == 1
+    assert one.page.wrong == []
+
+
 def test_a_first_decision_beside_a_rule_says_what_the_rule_plays(served, person):
     bandit = served.create("firstly", reward="bernoulli", apprentice=True)
     one = person("firstly/reward", "phone dark")
