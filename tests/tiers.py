@@ -28,6 +28,7 @@ MEDIUM = (
     "tests/decider",
     "tests/evaluate",
     "tests/lake",
+    "tests/model/test_features.py",
     "tests/model/test_joint.py",
     "tests/model/test_revenue.py",
     "tests/model/test_scores.py",
@@ -91,3 +92,8 @@ MEDIUM = (
 )
 ENGINES = ("dask", "spark")  # a case that starts one of these is medium wherever it stands
 FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of these is medium wherever it stands
+
+
+def is_medium(place):
+    """Whether a folder or file, as it is named from the root, is one of these, or in one."""
+    return any(place == medium or place.startswith(f"{medium}/") for medium in MEDIUM)

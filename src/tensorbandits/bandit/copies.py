@@ -24,18 +24,13 @@ _STATE = (
     *("space", "policy", "rng", "ring", "shares", "holdout"),
     *("window", "default", "adds", "capacity", "remember", "book", "teller"),
 )
-_NEW = ("timeline", "unmarked", "learning")  # which states of before lack
-_NEWER = ("comparison", "rollout", "apprentice", "rewards")  # and these, of before sides were compared
-_NEWEST = ("actors", "changelog", "subjects", "paused")  # and these, of before changes were written down
-_ELSEWHERE = ("adopted", "forgotten")  # and these, of before decisions were made elsewhere
-_OF_LOGS = (
-    "seq",
-    "chain",
-    "moment",
-    "decisions",
-    "settings",
-    "changes",
-)  # of bandits that have one
+_ADDED = (  # which states of before lack: for times and sides, comparisons, histories, and what was made elsewhere
+    ("timeline", "unmarked", "learning"),
+    ("comparison", "rollout", "apprentice", "rewards"),
+    ("actors", "changelog", "subjects", "paused"),
+    ("adopted", "forgotten", "published"),
+)
+_OF_LOGS = ("seq", "chain", "moment", "decisions", "settings", "changes")  # of bandits that have one
 
 
 class Copies(Sharing):
@@ -85,7 +80,7 @@ class Copies(Sharing):
     ) -> Self:
         """Return the bandit that :meth:`state_dict` described."""
         known = set(state) if isinstance(state, Mapping) else set()
-        new = [part for parts in (_NEW, _NEWER, _NEWEST, _ELSEWHERE) if known.intersection(parts) for part in parts]
+        new = [part for parts in _ADDED if known.intersection(parts) for part in parts]
         if not isinstance(state, Mapping) or (missing := [part for part in (*_STATE, *new) if part not in state]):
             lacks = f"lacks {missing}" if isinstance(state, Mapping) else f"is {state!r}"
             raise ValueError(f"the state of a bandit {lacks}; give what state_dict returned, whole")
