@@ -25,12 +25,15 @@ def plan(options: Options) -> list[Settings]:
     if options.quick:
         small = {"decisions": 8_000, "kills": 4, "speed": 900.0, "every": 2.0, "engines": ["duckdb"]}
         return [common | small, *lake_costs.plan(options), *lake_events.plan(options)]
-    whole = {"decisions": 10_000_000, "kills": 20, "speed": 60.0, "every": 30.0, "engines": ["duckdb", "spark"]}
-    return [common | whole, *lake_costs.plan(options), *lake_events.plan(options)]
+    whole = common | {"kills": 20, "speed": 60.0, "every": 30.0, "engines": ["duckdb", "spark"]}
+    sizes = [whole | {"decisions": decisions} for decisions in (3_000_000, 10_000_000)]
+    return [sizes[0], *lake_costs.plan(options), *lake_events.plan(options), sizes[1]]
 
 
 def label(settings: Settings) -> str:
-    return "from end to end" if settings["task"] == "whole" else _module(settings).label(settings)
+    if settings["task"] == "whole":
+        return f"from end to end, {settings['decisions']:,} decisions"
+    return _module(settings).label(settings)
 
 
 def measure(settings: Settings) -> Result:
