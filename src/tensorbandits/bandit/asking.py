@@ -13,6 +13,7 @@ from tensorbandits.bandit.events import Decided
 from tensorbandits.bandit.rows import each_row, label_rows, one_each
 from tensorbandits.bandit.running import Running
 from tensorbandits.bandit.snapshot import refuse_propensity
+from tensorbandits.bandit.visitors import place_of
 from tensorbandits.base.checks import Cell, check_flag
 from tensorbandits.space.labels import Label
 
@@ -39,7 +40,8 @@ class Asking(Running):
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping. An apprentice is told which arm your own rule
         plays, ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
-        ``subject`` is whom it is for, by an id of yours, for :meth:`~tensorbandits.Bandit.forget`.
+        ``subject`` is whom it is for, by an id of yours: who decides is drawn once for each of them, and not anew for
+        each decision, and :meth:`~tensorbandits.Bandit.forget` finds what is theirs.
         """
         person = None if subject is None else check_id(subject, "subject")
         shown = check_flag(activate, "activate")
@@ -47,6 +49,8 @@ class Asking(Running):
         now = self._begin()
         if id is not None:
             self._core.state.book.refuse_taken(id)
+        if person is not None:
+            ask = ask._replace(place=place_of(person, self._core.state.comparison.salt))
         event = self._answer(ask, id, shown, now)
         if person is not None:
             with self._core.lock:

@@ -26,6 +26,7 @@ from tensorbandits.bandit.running import Learning, check_learning
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.sharing import PublishCount
 from tensorbandits.bandit.telling import Telling
+from tensorbandits.bandit.visitors import salt_of
 from tensorbandits.base import html
 from tensorbandits.base.checks import check_count, check_flag, check_seed
 from tensorbandits.space import Space
@@ -137,6 +138,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         self._own(Core(state, check_count(ring, "ring")))
         self._published = PublishCount.new()
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
+        state.comparison.salt = salt_of(self._rng)
 
     # Settings, and levels that come and go.
 

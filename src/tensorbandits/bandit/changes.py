@@ -88,6 +88,30 @@ def described(row: Change) -> dict[str, Any]:
     return {**kept, "words": _words(row, items), "items": items}
 
 
+def undone(row: Change) -> dict[str, Any] | None:
+    """Return the change that puts back what one has changed, as HTTP has it; ``None`` where nothing does.
+
+    >>> undone({"kind": "LevelAdded", "mode": "offer", "label": "summer"})
+    {'retire_level': {'mode': 'offer', 'label': 'summer'}}
+    >>> undone({"kind": "Changed", "settings": {"holdout": 0.2}, "was": {"holdout": 0.1}})
+    {'settings': {'holdout': 0.1}}
+    """
+    kind = row["kind"]
+    if kind == "Changed":
+        was = row.get("was") or {}
+        return (
+            {"settings": {name: was[name] for name in row["settings"]}}
+            if was.keys() >= row["settings"].keys()
+            else None
+        )
+    if kind in ("LevelAdded", "LevelRetired", "LevelRestored"):
+        level = {"mode": row["mode"], "label": row["label"]}
+        return {"restore_level" if kind == "LevelRetired" else "retire_level": level}
+    if kind == "RuleChanged":
+        return {"remove_rule" if row["add"] else "add_rule": row["rule"]}
+    return None
+
+
 def _items(row: Change) -> list[tuple[str, Any, Any]]:
     kind = row["kind"]
     if kind == "Created":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.visitors import Place
 from tensorbandits.bandit.warm_start import Past
 from tensorbandits.base.checks import Cell
 from tensorbandits.space.labels import Label
@@ -16,7 +17,7 @@ class Ask(NamedTuple):
     """A request for a decision, in levels: the context's, and those that may be chosen, by position of the mode.
 
     ``played`` is the cell that a caller's own rule plays, if the bandit is an apprentice, with its ``propensity``.
-    ``subject`` is who it is for, by an id of the caller's.
+    ``subject`` is who it is for, by an id of the caller's, and ``place`` on which side that puts them.
     """
 
     levels: Cell = ()
@@ -26,6 +27,7 @@ class Ask(NamedTuple):
     played: Cell | None = None
     propensity: float | None = None
     subject: str | None = None
+    place: Place | None = None
 
 
 class Drawn(NamedTuple):
@@ -33,7 +35,7 @@ class Drawn(NamedTuple):
 
     ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done;
     ``draw`` is the number of the posterior draw that decided, if one did; ``chances`` are those that the policy, and
-    that the holdout, would make it.
+    that the holdout, would make it; ``part`` is that of the visitor, where a draw between sides was made by it.
     """
 
     cell: Cell
@@ -44,6 +46,7 @@ class Drawn(NamedTuple):
     would: Shadow | None = None
     draw: int | None = None
     chances: tuple[float, float] = (1.0, 0.0)
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

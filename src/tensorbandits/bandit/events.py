@@ -141,7 +141,8 @@ class Decided(BanditEvent):
 
     ``would`` is what an apprentice would have done, and ``note`` what the policy wants to be told with the reward.
     ``chances`` are those of policy and holdout to make it, where they are not what the settings say. ``made`` is when
-    it was made, if a decider did so elsewhere, before this event was written: its window began then.
+    it was made, if a decider did so elsewhere, before this event was written: its window began then. ``part`` is one
+    of 128 of all visitors, where who decides was drawn for a visitor once and not for the decision.
     """
 
     change = False
@@ -154,10 +155,11 @@ class Decided(BanditEvent):
     would: Shadow | None = field(default=None, metadata=_WOULD)
     chances: tuple[float, float] | None = field(default=None, metadata=_CHANCES)
     made: float | None = None
+    part: int | None = None
 
     def body(self) -> dict[str, Any]:
         """Return cell, propensity and origin, and what is unusual; the usual ones quickly, as they are so many."""
-        rare = (self.note, self.would, self.chances, self.made)
+        rare = (self.note, self.would, self.chances, self.made, self.part)
         if not self.active or any(one is not None for one in rare):
             return super().body()
         return {"cell": list(self.cell), "p": self.propensity, "by": self.by}

@@ -21,6 +21,7 @@ import numpy as np
 from tensorbandits.bandit.commands import Drawn
 from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.shares import Share, Shares
+from tensorbandits.bandit.visitors import Place
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import Draw, best_of
 from tensorbandits.policies.base import Policy
@@ -176,12 +177,12 @@ class RequestLaw:
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
         self._under: Query | None = None
 
-    def draw(self, draws: Draws, rng: np.random.Generator) -> Drawn:
-        """Draw from the best arms of posterior draws, the floors and the baseline."""
+    def draw(self, draws: Draws, rng: np.random.Generator, place: Place | None = None) -> Drawn:
+        """Draw from the best arms of posterior draws, the floors and the baseline; who decides, by a known place."""
         if self.paused:
             return self.rest(rng)
         law = self.law(draws)
-        by = self._by(rng)
+        by = self._by(rng, place)
         if by != "policy":
             cell = self._spread(by).draw(rng)
             return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
@@ -239,11 +240,11 @@ class RequestLaw:
         """Return the probability that :meth:`draw` has for an arm."""
         return self._mixed(cell, self.law(draws).get(cell, 0.0))
 
-    def ask(self, policy: Policy, rng: np.random.Generator) -> Drawn:
+    def ask(self, policy: Policy, rng: np.random.Generator, place: Place | None = None) -> Drawn:
         """Draw from the floors and the baseline, or else have a policy choose by itself."""
         if self.paused:
             return self.rest(rng)
-        by = self._by(rng)
+        by = self._by(rng, place)
         choice = policy.propose(self.query) if by == "policy" or policy.traits.deterministic else None
         if by == "policy":
             assert choice is not None
@@ -261,8 +262,8 @@ class RequestLaw:
         own = 1.0 if self._shares.rollout is None else 0.0 if self._shares.paused else self._shares.rollout
         return own * (1.0 - self.holdout), own * self.holdout
 
-    def _by(self, rng: np.random.Generator) -> str:
-        if self.holdout and rng.random() < self.holdout:
+    def _by(self, rng: np.random.Generator, place: Place | None) -> str:
+        if self.holdout and (rng.random() if place is None else place.holdout) < self.holdout:
             return "holdout"
         return "floor" if self.floors.parts and rng.random() < self.floors.total else "policy"
 

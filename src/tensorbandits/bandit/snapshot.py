@@ -91,17 +91,19 @@ class Snapshot:
         try:
             law = self.law(ask)
             if not self.samples and self._policy is not None:
-                return law.ask(self._policy, rng)._replace(version=self.version)
+                return _placed(law.ask(self._policy, rng, ask.place), ask)._replace(version=self.version)
             if not self.draws and not law.paused:
                 raise NotLearnedError("nothing was learned yet")
-            drawn = law.draw(self.draws, rng)._replace(version=self.version)
+            drawn = _placed(law.draw(self.draws, rng, ask.place), ask)._replace(version=self.version)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
         own = 0.0 if rollout is None or self.shares.paused else rollout
-        if ask.played is None or (own > 0.0 and rng.random() < own):
+        if ask.played is None or (own > 0.0 and (rng.random() if ask.place is None else ask.place.rollout) < own):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
-        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
+        return drawn._replace(
+            cell=ask.played, propensity=ask.propensity, by="caller", note=None, would=would, draw=None
+        )
 
     def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
         """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
@@ -184,6 +186,13 @@ class Snapshot:
             f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
             "back one of space.rules"
         )
+
+
+def _placed(drawn: Drawn, ask: Ask) -> Drawn:
+    """Return what was drawn with the part of the visitor, if one side or another could have got them."""
+    if ask.place is None or max(*drawn.chances, 1.0 - sum(drawn.chances)) >= 1.0:
+        return drawn
+    return drawn._replace(part=ask.place.part)
 
 
 def refuse_propensity(propensity: float | None, *, alone: bool) -> None:

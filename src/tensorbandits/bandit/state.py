@@ -131,7 +131,7 @@ class State:
         number = self.book.refuse_taken(command.id)
         chances = None if drawn.chances == self.shares.chances else drawn.chances
         made = (drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would, chances)
-        return [e.Decided(time, number, *made)]
+        return [e.Decided(time, number, *made, part=drawn.part)]
 
     def _plan_tell(self, command: c.Tell, time: float) -> list[e.BanditEvent]:
         check = self.policy.check_reward
@@ -291,7 +291,8 @@ class State:
 
     def _decided(self, event: e.Decided) -> list[Lesson]:
         side = _SIDES.get(event.by, POLICY)
-        group = -1 if self._trying else self.comparison.group(event.chances or self.shares.chances, side)
+        chances = event.chances or self.shares.chances
+        group = -1 if self._trying else self.comparison.group(chances, side, event.part)
         made = event.time if event.made is None else event.made
         self.book.open(*(event.id, event.cell, event.note), time=made, active=event.active, side=side, group=group)
         if self._trying:

@@ -107,23 +107,35 @@ def explain(
     found = [coordinates(draws, mode, _FACTORS) for mode in modes]
     means = np.array([part(draw, ()).item() for draw in gently(draws, every=8)])
     effects = [np.array([part(draw, (mode,)) for draw in gently(draws, every=8)]) for mode in modes]
-    parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
-    variances = np.array(
-        [[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in gently(draws)]
-    )
-    total = np.maximum(variances[:, -1:], 1e-300)
-    shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
     return Explanation(
         mean=_summary(means, level),
         effects=tuple(_summary(effect, level) for effect in effects),
         typical=tuple(_summary(rewards(means[:, None] + effect), level, typical) for effect in effects),
-        shares=dict(zip([*parts, ()], _summary(shares / total, level), strict=True)),
+        shares=shares_of(draws, level),
         own=None if own is None else tuple(own),
         alike=tuple(_alike(draws, mode) for mode in modes),
         factors=tuple(rows for rows, _ in found),
         strengths=tuple(shares for _, shares in found),
         features={mode: feature_shares(one, level) for mode, one in features.items()},
     )
+
+
+def shares_of(draws: Sequence[Tensor], level: float) -> dict[Part, Floats]:
+    """Return the shares that single modes, pairs of them, and all larger sets together have of the variance of cells.
+
+    >>> from tensorbandits import Tucker
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
+    >>> {modes: round(float(share[0]), 2) for modes, share in shares_of([tensor] * 20, 0.9).items()}
+    {(0,): 0.25, (1,): 0.5, (0, 1): 0.25, (): 0.0}
+    """
+    modes = range(len(draws[0].shape))
+    parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
+    variances = np.array(
+        [[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in gently(draws)]
+    )
+    total = np.maximum(variances[:, -1:], 1e-300)
+    shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
+    return dict(zip([*parts, ()], _summary(shares / total, level), strict=True))
 
 
 def feature_shares(found: Guided, level: float) -> FeatureShares:

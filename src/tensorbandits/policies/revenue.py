@@ -144,6 +144,10 @@ class RevenueOracle:
         self.rates.fade(factor)
         self.amounts.fade(factor)
 
+    def widest(self, ledger: Ledger, rng: np.random.Generator, count: int) -> list[Packed]:
+        """Return draws of rates by the structure that has what all others have; none if it is but one."""
+        return self.rates.widest(_parts(ledger).conversions, rng, count)
+
     def own_shares(self, ledger: Ledger, rng: np.random.Generator) -> list[Floats] | None:
         """Return for each mode how much the levels' own rewards decide of their rows: of rates, and then of amounts."""
         told = _parts(ledger)

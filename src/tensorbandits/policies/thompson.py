@@ -48,6 +48,7 @@ _DRAWS = 8  # over which shares of rewards are averaged
 _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _SMALLEST_DECAY = 1e-3
+_BETWEEN = 4  # sweeps from one draw to the next that is looked at
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
 
 
@@ -378,6 +379,19 @@ class GibbsOracle:
         warm.sweep(ledger, units, rng, some, 1.0)
         warm.climb(ledger, units, rng, some, 1.0)
         self.guard.look(sampler.model(ledger), warm.model(ledger), ledger, self.likelihood, rng)
+
+    def widest(self, ledger: Ledger, rng: np.random.Generator, count: int) -> list[Packed]:
+        """Return draws of the structure that has what all others have, by the posterior itself; none if it is but one.
+
+        What is kept of it moves on: have a copy do it.
+        """
+        if len(self.samplers) < 2:
+            return []
+        units, warm = self.likelihood.units(ledger), self.guardian
+        if warm.chain is None:
+            warm.begin(units, rng)
+            warm.sweep(ledger, units, rng, self.max_sweeps, 1.0)
+        return [model.copy() for model in warm.more(ledger, units, rng, _BETWEEN, count, 1.0)]
 
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
@@ -714,6 +728,9 @@ class TensorThompsonSampling(ModelSampling):
 
     def _next_draws(self) -> list[tuple[float, Draw]]:
         return list(self.oracle.law(self._ledger, self._aside(), self.draws))
+
+    def _more_widely(self) -> list[Packed]:
+        return copy.deepcopy(self.oracle).widest(self._ledger, self._aside(), self.draws)
 
     def _own_shares(self) -> list[Floats] | None:
         rng, oracle = self._aside(), self.oracle

@@ -25,6 +25,7 @@ from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.published import UID_BYTES
 from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.snapshot import refuse_propensity
+from tensorbandits.bandit.visitors import place_of
 from tensorbandits.base.checks import Cell
 from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import loading
@@ -151,7 +152,8 @@ class Host:
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
-        return Ask(space.given(context), chosen, id, active, cell, propensity, subject)
+        place = None if subject is None else place_of(subject, self.name)
+        return Ask(space.given(context), chosen, id, active, cell, propensity, subject, place)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""

@@ -67,6 +67,7 @@ class Publisher:
         self._stop, self._news = threading.Event(), threading.Event()
         self._log = logs.get("publishing")
         self._publications: dict[int, Publication] = {}  # by bandit
+        self._wanted_at = -1e300  # when somebody asked for a snapshot of any bandit last
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -85,12 +86,13 @@ class Publisher:
 
     def of(self, host: Host) -> Publication:
         """Return what a bandit publishes."""
-        return self._publications.setdefault(host.id, Publication())
+        known = self._publications.get(host.id)
+        return self._publications.setdefault(host.id, Publication()) if known is None else known
 
     def newest(self, host: Host) -> Latest:
         """Return the newest snapshot of a bandit, which may have to be made, and make them for a while from now on."""
         publication = self.of(host)
-        publication.wanted_at = time.monotonic()
+        publication.wanted_at = self._wanted_at = time.monotonic()
         return publication.latest or self.make(host)
 
     def make(self, host: Host) -> Latest:
@@ -124,7 +126,7 @@ class Publisher:
 
     def _make_all(self) -> None:
         while not self._stop.wait(min(_LOOK, self.every)):
-            for host in self._hosts():
+            for host in self._hosts() if self._is_wanted() else ():
                 if self._is_due(host):
                     try:
                         self.make(host)
@@ -132,6 +134,10 @@ class Publisher:
                         self.of(host).made_at = time.monotonic() + _WANTED  # its policy stays as it is
                     except Exception as error:
                         self._trouble(host, error)
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody wants snapshots: an idle server looks for no news of hundreds of bandits."""
+        return bool(self.address) or time.monotonic() - self._wanted_at < _WANTED
 
     def _is_due(self, host: Host) -> bool:
         publication, now = self.of(host), time.monotonic()
@@ -179,6 +185,11 @@ class Publisher:
             publication.failed = words
             self._log.warning("publishing failed; trying again", bandit=host.name, error=words)
 
+    def age(self, host: Host) -> float | None:
+        """Return the seconds since the newest snapshot of a bandit was made, if there is one."""
+        latest = self.of(host).latest
+        return None if latest is None else max(self._now() - latest.snapshot.time, 0.0)
+
     def said(self, host: Host) -> dict[str, Any]:
         """Return what the page shows of a bandit's snapshots."""
         publication = self.of(host)
@@ -188,7 +199,7 @@ class Publisher:
             "every": self.every,
             "version": None if snapshot is None else snapshot.version,
             "bytes": None if publication.latest is None else len(publication.latest.content),
-            "age": None if snapshot is None else max(self._now() - snapshot.time, 0.0),
+            "age": self.age(host),
             "events_since": None if snapshot is None else max(host.seq - snapshot.event, 0),
             "failed": publication.failed,
         }

@@ -69,6 +69,7 @@ _STORY = [
 _CHANGE = {
     **{"number": 4, "time": _TIME, "kind": "Changed", "actor": "Ann", "words": "holdout: from 0.1 to 0.2"},
     "items": [{"what": "holdout", "before": 0.1, "after": 0.2}],
+    "undo": {"settings": {"holdout": 0.1}},
 }
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {

@@ -241,7 +241,8 @@ class AskBody(Body):
     )
     subject: Id | None = Field(
         default=None,
-        description="Whom it is for, by an id of yours: kept apart, to find and remove what is known of a person.",
+        description="Whom it is for, by an id of yours: who decides is drawn once for each. It is kept apart, to find "
+        "and remove what is known of a person.",
     )
 
 
@@ -563,6 +564,10 @@ class ChangeAnswer(BaseModel):
     actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
     items: list[ChangedPart]
+    undo: dict[str, Any] | None = Field(
+        description="The change that puts it back, as POST .../preview takes it; null where nothing does.",
+        examples=[{"settings": {"holdout": 0.1}}],
+    )
 
 
 class ChangesAnswer(BaseModel):
