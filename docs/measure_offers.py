@@ -28,7 +28,9 @@ def main(first: int, last: int) -> None:
     missed = np.array(rows)
     less = 1.0 - missed[:, 1].sum() / missed[:, 0].sum()
     errors = missed.std(axis=0, ddof=1) / np.sqrt(len(missed))
-    print(f"by name {missed[:, 0].mean():.1f} ({errors[0]:.1f}), by features {missed[:, 1].mean():.1f} ({errors[1]:.1f})")
+    print(
+        f"by name {missed[:, 0].mean():.1f} ({errors[0]:.1f}), by features {missed[:, 1].mean():.1f} ({errors[1]:.1f})"
+    )
     print(f"{100 * less:.0f} % less; less in {int((missed[:, 1] < missed[:, 0]).sum())} of {len(missed)} shops")
 
 

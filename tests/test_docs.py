@@ -206,7 +206,9 @@ def test_search_finds_pages_that_are_opened_as_files(site):
     assert "No page has all of these words" not in found[0]
 
 
-@pytest.mark.parametrize("module", ["docs.measure_deviations", "docs.measure_departures", "docs.measure_offers", "benchmarks.__main__"])
+@pytest.mark.parametrize(
+    "module", ["docs.measure_deviations", "docs.measure_departures", "docs.measure_offers", "benchmarks.__main__"]
+)
 def test_scripts_that_make_figures_can_be_imported(module):
     done = subprocess.run(
         [sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True, check=False
