@@ -115,10 +115,10 @@ def test_the_notebook_runs_and_its_figures_are_kept(tmp_path):
 
     book = nbformat.read(DOCS / "campaign.ipynb", as_version=4)
     shown = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in kinds for kinds in shown) == 5
+    assert sum("image/png" in kinds for kinds in shown) == 6
     NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     again = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in kinds for kinds in again) == 5
+    assert sum("image/png" in kinds for kinds in again) == 6
 
 
 def test_pages_have_blocks_to_run():
