@@ -39,7 +39,7 @@ from benchmarks.library import (
 from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
-from benchmarks.service import durability, load, replicas, soak, waits
+from benchmarks.service import deciders, durability, load, replicas, soak, waits
 from benchmarks.store import Options, Store
 from tensorbandits.report.page import Section
 
@@ -77,6 +77,7 @@ SUITES: dict[str, ModuleType] = {
         soak,
         replicas,
         waits,
+        deciders,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -104,6 +105,7 @@ WHEN_NAMED = (
     soak,
     replicas,
     waits,
+    deciders,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -164,7 +166,7 @@ def main(
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
     ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
-    hours; so do durability, load, soak, replicas and waits, which measure the service.
+    hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

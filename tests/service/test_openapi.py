@@ -113,7 +113,8 @@ def test_every_example_works(tmp_path, document, operations):
             given = {"content": body} if isinstance(body, str) else {} if body is None else {"json": body}
             params = {"reward": "click"} if name == "import_log" else {}
             params = {"mode": "offer"} if name.endswith("_features") else params
-            answer = service.http.request(method, path.format(name="offers", id="x"), params=params, **given)
+            place = path.format(name="ages" if name == "split_region" else "offers", id="x")
+            answer = service.http.request(method, place, params=params, **given)
             assert answer.status_code in status, (name, answer.text)
             sent.append(name)
             content = operation["responses"][str(answer.status_code)].get("content", {})

@@ -44,6 +44,7 @@ EXPECTED = {  # as the documentation has it, written down once more by hand: nob
     "add_level": "a",
     "retire_level": "a",
     "restore_level": "a",
+    "split_region": "a",
     "get_features": "ra",
     "export_features": "ra",
     "describe_levels": "a",

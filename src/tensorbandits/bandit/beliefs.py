@@ -68,6 +68,7 @@ class Beliefs:
         counts = ledger.counts if earned is None else earned
         self.modes, self.levels, self.context = space.modes, space.levels, space.context
         self._features = space.features
+        self._regions = space.regions
         self.decided = tuple(mode for mode in range(len(space.modes)) if mode not in space.context)
         self.probability, self.rewards = probability, float(counts.sum())
         self.pseudo = max(ledger.rounds - self.rewards, 0.0) if earned is not None else 0.0
@@ -173,6 +174,8 @@ class Beliefs:
 
     def features_of(self, mode: int) -> list[str]:
         """The names of the parts of what features say: features, and that they are missing."""
+        if self.modes[mode] in self._regions:
+            return [name for name, _ in self._regions[self.modes[mode]].places]
         known = self._features.get(self.modes[mode])
         count = len(self.explanation.features[mode].parts)
         return [str(at) for at in range(count)] if known is None else [*known.names, MISSING][:count]
@@ -303,9 +306,12 @@ def believed(
     """Return what a policy that stands still believes, with so many best arms of each request."""
     wanted = check_count(count, "arms")
     places = {space.position(mode): [place for _, place in one.places] for mode, one in space.features.items()}
-    for mode, numbers in space.feature_numbers().items():
-        if numbers[:, -1].any():
-            places[mode].append(slice(numbers.shape[1] - 1, None))
+    for name, one in space.features.items():
+        if one.numbers[:, -1].any():
+            places[space.position(name)].append(slice(one.columns - 1, None))
+    for name, regions in space.regions.items():
+        if regions.features is not None:
+            places[space.position(name)] = [place for _, place in regions.places]
     found = policy.explain(probability, places)
     arms = None if queries is None else best_arms(policy, queries, wanted, probability)
     return Beliefs(space, found, policy.ledger, arms, probability, policy.reward, policy.earned_counts())

@@ -130,6 +130,8 @@ def _items(row: Change) -> list[tuple[str, Any, Any]]:
         before = {"LevelAdded": None, "LevelRetired": "chosen from", "LevelRestored": "retired"}[kind]
         after = "retired" if kind == "LevelRetired" else "chosen from"
         return [(f"{row['mode']}: {label_words(row['label'])}", before, after)]
+    if kind == "RegionSplit":
+        return [(f"{row['mode']}: {row['region']}", "a region", f"split at {row['of']} {row['at']:g}")]
     if kind == "Described":
         return [(f"{row['mode']} {label_words(label)}: {name}", was, now) for label, name, was, now in row["some"]]
     if kind == "RuleChanged":
@@ -152,6 +154,10 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         done = {"LevelAdded": "added to", "LevelRetired": "retired in", "LevelRestored": "restored in"}[kind]
         like = f", starting like {label_words(row['like'])}" if row.get("like") is not None else ""
         return f"{label_words(row['label'])} {done} {row['mode']}{like}"
+    if kind == "RegionsLearned":
+        return f"{row['regions']:,} regions of {row['mode']} learned"
+    if kind == "RegionSplit":
+        return f"{row['region']} of {row['mode']} split at {row['of']} {row['at']:g}"
     if kind == "Described":
         listed = ", ".join(row["features"])
         new = f"{'all new' if row['anew'] else 'changed'}, of {row['levels']:,} levels: {listed}"

@@ -11,13 +11,17 @@ from tensorbandits.bandit.visitors import Place
 from tensorbandits.bandit.warm_start import Past
 from tensorbandits.base.checks import Cell
 from tensorbandits.space.labels import Label
+from tensorbandits.space.partition import Partition
+
+Numbers = tuple[tuple[int, tuple[float | None, ...]], ...]
 
 
 class Ask(NamedTuple):
     """A request for a decision, in levels: the context's, and those that may be chosen, by position of the mode.
 
     ``played`` is the cell that a caller's own rule plays, if the bandit is an apprentice, with its ``propensity``.
-    ``subject`` is who it is for, by an id of the caller's, and ``place`` on which side that puts them.
+    ``subject`` is who it is for, by an id of the caller's, and ``place`` on which side that puts them; ``numbers`` are
+    what it brought of modes whose regions are still to be learned, by position.
     """
 
     levels: Cell = ()
@@ -28,6 +32,7 @@ class Ask(NamedTuple):
     propensity: float | None = None
     subject: str | None = None
     place: Place | None = None
+    numbers: Numbers = ()
 
 
 class Drawn(NamedTuple):
@@ -51,11 +56,12 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Enter a decision that was drawn, under an id."""
+    """Enter a decision that was drawn, under an id, with the numbers that regions are still to be learned from."""
 
     drawn: Drawn
     id: str
     active: bool = True
+    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,24 @@ class RestoreLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnRegions:
+    """Learn the regions of a mode of numbers from the requests so far, if these are enough, or as a log says them."""
+
+    mode: Any
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRegion:
+    """Split a region of a mode of numbers in two, at a value of one of the numbers."""
+
+    mode: Any
+    region: Any
+    at: Any = None
+    number: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRule:
     """Make a rule (``{"forbid": {...}}`` or ``{"allow": {...}}``), or take it back."""
 
@@ -201,12 +225,14 @@ Command = (
     | Describe
     | RetireLevel
     | RestoreLevel
+    | LearnRegions
+    | SplitRegion
     | ChangeRule
     | ChangeSettings
     | Import
 )
 # After these much is otherwise.
-ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, ChangeRule, ChangeSettings, Import)
+ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, LearnRegions, SplitRegion, ChangeRule, ChangeSettings, Import)
 
 
 def chosen(allowed: Mapping[int, Sequence[int]]) -> tuple[tuple[int, Cell], ...]:

@@ -5,6 +5,7 @@ A new one takes its place, by one assignment, whenever there are new draws, rule
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ class Snapshot:
         self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
         all_forbidden = [*space.forbidden, *forbidden, *(() if policy is None else policy.forbidden)]
         self._standing = Allowed.of(Allowed(forbidden=all_forbidden), self.shape)
-        self._retired = {mode: set(labels) for mode, labels in space.retired.items()}
+        # A region that was split just now may still be given, by a request that came before.
+        self._retired = {mode: set(some) for mode, some in space.retired.items() if mode not in space.regions}
         self._laws: dict[Any, RequestLaw] = {}
 
     def with_draws(self, draws: Draws) -> Snapshot:
@@ -136,9 +138,7 @@ class Snapshot:
         found = self._laws.get(key)
         if found is None:
             found = RequestLaw(self._query(ask), self.shares)
-            while len(self._laws) >= _LAWS:
-                self._laws.pop(next(iter(self._laws), None), None)
-            self._laws[key] = found
+            keep(self._laws, key, found, _LAWS)
         return found
 
     def query(self, ask: Ask) -> Query:
@@ -186,6 +186,14 @@ class Snapshot:
             f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
             "back one of space.rules"
         )
+
+
+def keep(kept: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep a value in the place of the oldest ones, if there are too many. Any thread may do so, without a lock."""
+    while len(kept) >= most:
+        with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def _placed(drawn: Drawn, ask: Ask) -> Drawn:

@@ -108,6 +108,9 @@ class Telling(Running):
             :meth:`Space.describe <tensorbandits.Space.describe>` takes. Features that the space does not have are left
             out.
 
+        A mode of numbers has a column for each of its numbers, or one with names of its regions. Regions that are still
+        to be learned are learned from the log first, and stay learned should its rewards be refused.
+
         >>> import pyarrow as pa
         >>> from tensorbandits import Bandit, Space
         >>> bandit = Bandit(Space({"offer": ["a", "b"], "channel": ["mail", "sms"]}), "ucb")
@@ -115,6 +118,8 @@ class Telling(Running):
         >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
         WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
         """
+        for mode, partition in warm_start.to_learn(self.space, frame, columns, fixed).items():
+            self._do(commands.LearnRegions(mode, partition))
         past = warm_start.past_of_log(
             self.space, self.policy, frame, reward, trials, columns, fixed, missing, clean, features
         )

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import check_positive, is_finite, is_sequence
+from tensorbandits.base.checks import check_installed, check_positive, is_finite, is_sequence
 from tensorbandits.base.frames import columns_of, is_frame
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Log, Missing, from_known
@@ -23,6 +23,9 @@ from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.space.features import Values, levels_of, values_of
 from tensorbandits.space.labels import Key, Label, key
+from tensorbandits.space.numeric import number_columns
+from tensorbandits.space.partition import Partition
+from tensorbandits.space.regions import Regions
 
 Unknown = Literal["error", "skip", "add", "retire"]
 Counts = dict[str, dict[Label, float]]
@@ -109,7 +112,7 @@ def past_of_log(
     It is added up as the policy keeps rewards. One that was read already is taken as it is.
     """
     known = _check_mapping(space, features, "features", "{'offer': ['price']}")
-    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
     said = {mode: _features_of(frame, mode, given.get(mode, mode), one) for mode, one in known.items()}
     if isinstance(frame, Log):
         past = _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
@@ -121,8 +124,9 @@ def past_of_log(
         raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
     modes = [mode for mode in space.modes if mode not in constant]
     kind: Any = policy.ledger.kind or None
-    names = [given.get(mode, mode) for mode in modes]
-    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean)
+    regions = number_columns_of(space, frame, given, constant)
+    names = [mode if mode in regions else given.get(mode, mode) for mode in modes]
+    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean, regions=regions)
     return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped, said)
 
 
@@ -141,6 +145,41 @@ def _features_of(frame: Any, mode: str, column: str, given: Any) -> list[tuple[L
     found = columns_of(frame, [column, *given], "the log")
     last = {key(label, mode): at for at, label in enumerate(found[column]) if label is not None}
     return [(found[column][at], values_of({name: found[name][at] for name in given}, mode)) for at in last.values()]
+
+
+def number_columns_of(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, tuple[Regions, list[str]]]:
+    """Return the regions of modes of numbers, each with the columns of a log that have its numbers.
+
+    A mode is left out of which the log has the names of regions, as text.
+    """
+    wanted = {mode: one for mode, one in space.regions.items() if mode not in (fixed or {})}
+    if not wanted:
+        return {}
+    check_installed("reading a log", "narwhals")
+    from tensorbandits.data.numbers import texts
+
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
+    labels = texts(frame)
+    return {
+        mode: (one, [given.get(name, name) for name in one.numbers])
+        for mode, one in wanted.items()
+        if given.get(mode, mode) not in labels
+    }
+
+
+def to_learn(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, Partition]:
+    """Return what a log says of regions that are still to be learned, by mode."""
+    if not any(one.learning for one in space.regions.values()):
+        return {}
+    if isinstance(frame, Log):
+        known = {mode: one.partition for mode, one in frame.numeric.items() if mode in space.regions}
+        return {mode: one for mode, one in known.items() if one is not None and space.regions[mode].learning}
+    some = number_columns_of(space, frame, columns, fixed)
+    return {mode: one.fit(number_columns(frame, names)) for mode, (one, names) in some.items() if one.learning}
 
 
 def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missing: Missing) -> Past:
@@ -165,6 +204,11 @@ def plan(
     levels = {**past.levels, **{mode: (label,) for mode, label in constant.items()}}
     _check_modes(space, past, constant)
     found = _unknown(space, past)
+    if regions := [mode for mode in found if mode in space.regions and unknown in ("add", "retire")]:
+        raise ValueError(
+            f"there are rewards with regions of numbers that mode {regions[0]!r} does not have: {_listed(found)}; none "
+            "can be added: leave them out with unknown='skip', or tell a log that has the numbers"
+        )
     alike = {mode: _known_values(space, mode, past.features[mode]) for mode in found if mode in past.features}
     refused = {
         mode: some for mode, some in found.items() if unknown == "error" or (not unknown and not alike.get(mode))
@@ -232,11 +276,11 @@ def check_featured(policy: Policy | type[Policy]) -> None:
         raise ValueError(f"features are given, but {name} takes none; use 'thompson', which learns how much they say")
 
 
-def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
+def like(policy: Policy, mode: int, level: int | None, rewards: float | None, share: float = 1.0) -> Ledger | None:
     """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
 
     It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
-    normal ones do.
+    normal ones do, or that ``share`` of them if these are fewer.
     """
     check_like(policy, level is not None, rewards)
     if level is None:
@@ -249,6 +293,7 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     if wanted is None:
         likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
         wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
+        wanted = min(wanted, share * float(past.counts[its].sum()))
     last, shape = past.shape[mode], [size + (j == mode) for j, size in enumerate(past.shape)]
     at = np.arange(len(shape)) == mode
     ledger = past.excerpt(shape, lambda cells: np.where(at, np.where(cells == level, last, -1), cells))
@@ -260,11 +305,13 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     return ledger
 
 
-def _check_mapping(space: Space, value: Any, name: str, example: str) -> dict[str, Any]:
+def _check_mapping(space: Space, value: Any, name: str, example: str, *, numbers: bool = False) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} is {value!r}; give a value for some modes, such as {example}")
+    known = [number for one in space.regions.values() for number in one.numbers] if numbers else []
     for mode in value or {}:
-        space.position(mode)
+        if mode not in known:
+            space.position(mode)
     return dict(value or {})
 
 

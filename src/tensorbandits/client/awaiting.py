@@ -47,7 +47,8 @@ class ClientOperations:
             space = Space(space, settings.pop("context", ()), features=settings.pop("features", None))
         await self._exchange.call(wire.write(wire.place("bandits"), wire.create(name, space, settings)))
         bandit = self.bandit(name)
-        for mode, labels in space.retired.items():
+        named = {mode: labels for mode, labels in space.retired.items() if mode not in space.regions}
+        for mode, labels in named.items():
             for label in labels:
                 await bandit.retire_level(mode, label)
         return bandit

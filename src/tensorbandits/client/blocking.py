@@ -83,6 +83,7 @@ class RemoteBandit:
     features = blocking(AsyncRemoteBandit.features)
     retire_level = blocking(AsyncRemoteBandit.retire_level)
     restore_level = blocking(AsyncRemoteBandit.restore_level)
+    split_region = blocking(AsyncRemoteBandit.split_region)
     forbid = blocking(AsyncRemoteBandit.forbid)
     allow = blocking(AsyncRemoteBandit.allow)
     remove_rule = blocking(AsyncRemoteBandit.remove_rule)

@@ -73,13 +73,13 @@ class AsyncRemoteBandit(Decisions):
 
     async def explain(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         level: float = 0.9,
         arms: int = 10,
         backend: Backend | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Believed:
         """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
 
@@ -88,7 +88,7 @@ class AsyncRemoteBandit(Decisions):
         check_backend(backend)
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
-            body["context"] = wire.merged(context, labels)
+            body["context"] = wire.merged(context, labels, numbers=True)
         said = await self._exchange.call(wire.post(self._path("explain"), body))
         frames = {
             name: files.from_records(said[name], backend) for name in ("effects", "interactions", "alike", "arms")
@@ -214,6 +214,15 @@ class AsyncRemoteBandit(Decisions):
     async def restore_level(self, mode: str, label: Label) -> None:
         """Choose a retired level again, with all that was learned of it."""
         await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "restore")
+
+    async def split_region(self, mode: str, region: str, at: float | None = None, *, number: str | None = None) -> None:
+        """Split a region of a mode of numbers in two.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.split_region`.
+        """
+        more = {"at": at, "number": number}
+        given = {name: value for name, value in more.items() if value is not None}
+        await self._write({"mode": mode, "region": region, **given}, "regions", "split")
 
     async def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> None:
         """Record a rule: arms with all of these labels may not be chosen. A rule that is there already is left."""

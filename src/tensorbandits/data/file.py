@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from tensorbandits.base.checks import check_installed, is_sequence
 from tensorbandits.data.columns import parse_modes
 from tensorbandits.data.log import Log, from_log
+from tensorbandits.space import Numeric
 
 # Nothing of this is guessed, as a wrong guess leaves out lines.
 _CSV: dict[str, Any] = {"header": True, "comment": "", "quotechar": '"', "escapechar": '"'}
@@ -41,7 +42,7 @@ def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **
         if place.suffix.lower() == ".parquet":
             return from_log(duckdb.read_parquet(name), modes, reward, **options)
         others = [options.get("trials"), options.get("propensity")]
-        return from_log(_open_csv(place, name, modes, reward, others), modes, reward, **options)
+        return from_log(_open_csv(place, name, modes, reward, others, options.get("numeric")), modes, reward, **options)
 
 
 def _check_file(path: str | os.PathLike[str]) -> Path:
@@ -57,19 +58,33 @@ def _check_file(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def _open_csv(place: Path, name: str, modes: Sequence[str], reward: str, others: Sequence[str | None]) -> Any:
+def _open_csv(
+    place: Path,
+    name: str,
+    modes: Sequence[str],
+    reward: str,
+    others: Sequence[str | None],
+    numeric: Mapping[str, Numeric] | None = None,
+) -> Any:
     """Return a CSV file as a relation whose modes are text, unless they are times, and whose numbers are floats."""
     import duckdb
     import narwhals as nw
 
+    from tensorbandits.data.numbers import column_names
+
     found = duckdb.read_csv(name, **_CSV)
     _check_names(place, _header(place, len(found.columns)), [*(modes if is_sequence(modes) else ()), reward, *others])
     schema = nw.from_native(found).collect_schema()
+    declared = {mode: list(one.named(mode).numbers) for mode, one in (numeric or {}).items()}
+    named = [one for one in modes if isinstance(one, str)] if is_sequence(modes) else []
+    columns = {mode: declared.get(mode) or (None if mode in schema else column_names(mode)) for mode in named}
+    plain = [mode for mode in modes if not isinstance(mode, str) or not columns[mode]] if named else modes
     types = {
         mode.column: "VARCHAR"
-        for mode in parse_modes(modes, schema)
+        for mode in (parse_modes(plain, schema, least=1) if plain else ())
         if not isinstance(schema[mode.column], (nw.Datetime, nw.Date))
     }
+    types |= {number: "DOUBLE" for some in columns.values() for number in some or () if number in schema}
     for column in filter(None, (reward, *others)):  # the first lines may be whole numbers, and a later one not
         if column in schema and column not in types and schema[column].is_numeric():
             types[column] = "DOUBLE"

@@ -368,6 +368,7 @@ class Engine:
                 if host.quarantined is None and host.core.waiting:
                     self._guarded("timing out", partial(self._expire, host))
                 if host.quarantined is None:
+                    self._guarded("learning regions", partial(self._learn_regions, host))
                     self._metrics.waiting(host.name, host.core.waiting)
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
@@ -387,6 +388,11 @@ class Engine:
                 ended, dropped = host.core.state.book.overdue(time=self.clock.now())
             if (not ended and not dropped) or not self.submit(orders.expire(host)).result():
                 break
+
+    def _learn_regions(self, host: Host) -> None:
+        """Have the regions of modes of numbers learned once enough requests have brought some."""
+        for mode in host.core.state.regions_due():
+            self.submit(orders.learn_regions(host, mode)).result()
 
     def _snapshot(self, host: Host) -> None:
         seq, state = loading.pack(host.core)

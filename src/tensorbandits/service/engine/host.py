@@ -153,7 +153,8 @@ class Host:
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
         place = None if subject is None else place_of(subject, self.name)
-        return Ask(space.given(context), chosen, id, active, cell, propensity, subject, place)
+        levels, numbers = space.given(context), space.numbers_to_learn(context)
+        return Ask(levels, chosen, id, active, cell, propensity, subject, place, numbers)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
@@ -308,6 +309,15 @@ class Host:
         return {
             **self.summary(),
             "levels": levels,
+            "regions": {
+                mode: {
+                    "numbers": list(one.numbers),
+                    "learning": one.learning,
+                    "requests": one.requests,
+                    "seen": len(state.seen.get(space.position(mode), ())),
+                }
+                for mode, one in space.regions.items()
+            },
             "features": {mode: one.said() for mode, one in space.features.items()},
             "rules": [written_rule(rule) for rule in space.rules],
             "rule_shares": [space.forbidden_share(rule) for rule in space.rules],

@@ -24,6 +24,7 @@ from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.host import Host, changed
+from tensorbandits.space.partition import Partition
 from tensorbandits.store import Event, New, Store
 
 _EXPIRED_AT_ONCE = 2_000  # decisions that one transaction times out
@@ -185,7 +186,7 @@ def ask(
             raise LookUp(ClosedDecisionError(words))
         current = drawn if drawn is not None and drawn.version == state.version else draw(request)
         number = state.book.ids.issue(state.book, secret=True) if request.id is None else request.id
-        return state.plan(c.Decide(current, number, request.active), now)
+        return state.plan(c.Decide(current, number, request.active, request.numbers), now)
 
     def repeat(event: Event) -> dict[str, Any]:
         if event.kind != "Decided" or (request.id is not None and event.decision != request.id):
@@ -384,6 +385,23 @@ def level(
         return said == {"like": None, "rewards": None, "features": None, **given}
 
     return _alone(host, command, what, key, fingerprint, same)
+
+
+def learn_regions(host: Host, mode: str, partition: Partition | None = None) -> Order:
+    """Return the order that learns the regions of a mode of numbers, from requests or as a log says them."""
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        done = not host.core.space.regions[mode].learning  # by another server, or another log
+        return [] if done else host.core.state.plan(c.LearnRegions(mode, partition), now)
+
+    return Order(host, plan, lambda order: None, alone=True)
+
+
+def split_region(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of a region that is split."""
+    command = c.SplitRegion(given["mode"], given["region"], given.get("at"), given.get("number"))
+    same = lambda event: all(event.body[part] == given[part] for part in ("mode", "region"))  # noqa: E731
+    return _alone(host, command, "RegionSplit", key, fingerprint, same)
 
 
 def describe(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.published import CannotPublishError, PublishedSnapshot
+from tensorbandits.bandit.published import CannotPublishError, PublishedSnapshot, SnapshotRefusedError
 from tensorbandits.bandit.publishing import SnapshotPlace, checksum_of, place_of
 from tensorbandits.service import logs
 from tensorbandits.service.engine.host import Host
@@ -91,9 +91,10 @@ class Publisher:
 
     def newest(self, host: Host) -> Latest:
         """Return the newest snapshot of a bandit, which may have to be made, and make them for a while from now on."""
-        publication = self.of(host)
-        publication.wanted_at = self._wanted_at = time.monotonic()
-        return publication.latest or self.make(host)
+        publication, now = self.of(host), time.monotonic()
+        kept_up = bool(self.address) or now - publication.wanted_at < _WANTED
+        publication.wanted_at = self._wanted_at = now
+        return publication.latest if publication.latest is not None and kept_up else self.make(host)
 
     def make(self, host: Host) -> Latest:
         """Make the snapshot of a bandit as it is now, unless it is that of before; it waits for the learner."""
@@ -126,7 +127,12 @@ class Publisher:
 
     def _make_all(self) -> None:
         while not self._stop.wait(min(_LOOK, self.every)):
-            for host in self._hosts() if self._is_wanted() else ():
+            if not self._is_wanted():
+                continue
+            hosts = self._hosts()
+            for gone in set(list(self._publications)) - {host.id for host in hosts}:
+                del self._publications[gone]
+            for host in hosts:
                 if self._is_due(host):
                     try:
                         self.make(host)
@@ -167,7 +173,10 @@ class Publisher:
         """Put a snapshot at the address of its bandit, unless what another server has put there is new enough."""
         if publication.place is None:
             publication.place = place_of(self.address.replace(NAME, host.name))
-        known = publication.place.pointer()
+        try:
+            known = publication.place.pointer()
+        except SnapshotRefusedError:  # what is damaged helps nobody
+            known = None
         if known is not None and known.uid == snapshot.uid:
             newer = known.version != publication.put and snapshot.time - known.time < _SOON * self.every
             if newer or known.version >= snapshot.version:

@@ -70,6 +70,7 @@ ACCESS: dict[str, Access] = {
     "add_level": Access("POST", f"{_ONE}/levels", _ADMIN),
     "retire_level": Access("POST", f"{_ONE}/levels/retire", _ADMIN),
     "restore_level": Access("POST", f"{_ONE}/levels/restore", _ADMIN),
+    "split_region": Access("POST", f"{_ONE}/regions/split", _ADMIN),
     "get_features": Access("GET", f"{_ONE}/features", _READ),
     "export_features": Access("GET", f"{_ONE}/features/export", _READ),
     "describe_levels": Access("POST", f"{_ONE}/features", _ADMIN),

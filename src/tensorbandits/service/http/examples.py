@@ -74,6 +74,11 @@ _CHANGE = {
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
+        "of numbers": {
+            "name": "ages",
+            "modes": {"age": {"numbers": ["age"], "cuts": [18, 30, 45, 65]}, "offer": ["a", "b"]},
+            "context": ["age"],
+        },
         "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
     },
     "change_bandit": {
@@ -116,6 +121,7 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     "import_features": {"a CSV file": "offer,price,brand\na,9.9,Acme\nb,5,Bolt\nvideo,7.5,Acme\n"},
     "retire_level": {"an offer that has ended": {"mode": "offer", "label": "video"}},
     "restore_level": {"an offer that is back": {"mode": "offer", "label": "video"}},
+    "split_region": {"at a value": {"mode": "age", "region": "age 30 to 45", "at": 38}},
     "add_rule": {
         "what does not go together": {"forbid": {"segment": "old", "offer": "b"}},
         "what alone is allowed": {"allow": {"segment": "new", "channel": ["mail", "sms"]}},
@@ -150,7 +156,7 @@ ANSWERS: dict[str, Any] = {
             {"label": "b", "features": {"price": 5.0}},
         ],
     },
-    **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
+    **{name: _DETAIL for name in ("restore_level", "split_region", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
     "overviews": {"overviews": {"offers": _OVERVIEW}},

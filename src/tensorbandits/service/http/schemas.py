@@ -60,6 +60,7 @@ class TimeLabel(BaseModel):
 Text = Annotated[StrictStr, Field(max_length=1_000)]
 Label = TypeAliasType("Label", Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel)
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
+Given = Annotated[dict[Text, Label | None], Field(max_length=100)]
 Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
 FeatureValue = TypeAliasType(
@@ -171,6 +172,25 @@ class Changes(Body):
         return self.given()
 
 
+class NumericMode(Body):
+    """A mode of numbers that requests bring: its levels are regions that are learned from them, or given by cuts."""
+
+    numbers: Annotated[list[Text], Field(max_length=20)] = Field(
+        default=[], description="Names of the numbers; that of the mode if there are none.", examples=[["age"]]
+    )
+    regions: StrictInt = Field(default=8, ge=2, le=200, description="How many regions are learned.")
+    requests: StrictInt = Field(default=200, ge=10, le=100_000, description="From how many requests.")
+    cuts: Annotated[list[Number], Field(min_length=2, max_length=201)] | None = Field(
+        default=None, description="Of one number, between which values its regions lie.", examples=[[18, 30, 45, 65]]
+    )
+    partition: dict[Text, list[Any]] | None = Field(
+        default=None, description="Regions that were learned elsewhere, as the client writes them.", examples=[None]
+    )
+    splits: Annotated[list[tuple[Text, Number, Text]], Field(max_length=1_000)] = Field(
+        default=[], description="Regions of these that were split: region, value and number.", examples=[[]]
+    )
+
+
 class DescribedLevel(Body):
     """What a level is like: values of features by name; null where one is missing."""
 
@@ -187,8 +207,8 @@ class CreateBandit(Changes):
     model_config = ConfigDict(json_schema_extra={"examples": [examples.OFFERS]})
     name: Name
     modes: Annotated[
-        dict[Text, Annotated[list[Label], Field(fail_fast=True)]],
-        Field(min_length=1, max_length=20, description="Modes and their levels."),
+        dict[Text, Annotated[list[Label], Field(fail_fast=True)] | NumericMode],
+        Field(min_length=1, max_length=20, description="Modes and their levels, or the numbers that requests bring."),
     ]
     context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
     features: Annotated[dict[Text, DescribedLevels], Field(max_length=20)] = Field(
@@ -231,7 +251,9 @@ class AskBody(Body):
     """A request for a decision."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
-    context: Labels = Field(default={}, description="The label of each context mode.")
+    context: Given = Field(
+        default={}, description="The label of each context mode; of a mode of numbers these, null where one lacks."
+    )
     allowed: Choices | None = Field(default=None, description="The labels that may be chosen, by mode.")
     id: Id | None = Field(default=None, description="An id of yours; the same again gives the same decision.")
     activate: StrictBool = Field(default=True, description="Whether it is shown at once.")
@@ -282,7 +304,7 @@ class TellBody(Body):
     amend: StrictBool = Field(default=False, description="Whether it replaces the reward that was told.")
     add: StrictBool = Field(default=False, description="Whether it adds to the reward that was told.")
     arm: Labels | None = None
-    context: Labels | None = None
+    context: Given | None = None
     trials: StrictInt | None = Field(default=None, ge=1, le=2**53, description="Of how many the reward is the sum.")
 
 
@@ -312,14 +334,14 @@ class Which(Body):
 class Best(Body):
     """A request for what is believed best."""
 
-    context: Labels = Field(default={}, examples=[{"segment": "new"}])
+    context: Given = Field(default={}, examples=[{"segment": "new"}])
     allowed: Choices | None = None
 
 
 class Explain(Body):
     """What to explain."""
 
-    context: Labels | None = Field(default=None, examples=[{"segment": "new"}])
+    context: Given | None = Field(default=None, examples=[{"segment": "new"}])
     level: float = Field(default=0.9, gt=0, lt=1)
     arms: StrictInt = Field(default=10, ge=1, le=1_000)
 
@@ -351,6 +373,15 @@ class DescribeBody(Body):
     anew: StrictBool = Field(
         default=False, description="Whether these take the place of all features of the mode, and of its other levels."
     )
+
+
+class SplitRegionBody(Body):
+    """A region of a mode of numbers that is split in two."""
+
+    mode: Text = Field(examples=["age"])
+    region: Text = Field(examples=["age 30 to 45"])
+    at: Number | None = Field(default=None, description="The value; its middle by default.", examples=[38])
+    number: Text | None = Field(default=None, description="Of which number, if there are several.", examples=[None])
 
 
 class Fold(Body):
@@ -482,6 +513,15 @@ class LevelAnswer(BaseModel):
     retired: bool
 
 
+class RegionsAnswer(BaseModel):
+    """The regions of a mode of numbers."""
+
+    numbers: list[str] = Field(examples=[["age"]], description="What requests give in the place of a label.")
+    learning: bool = Field(description="Whether the regions are still to be learned.")
+    requests: int | None = Field(description="From how many requests they are learned, if from these.")
+    seen: int = Field(description="How many of these there were.")
+
+
 class FeatureAnswer(BaseModel):
     """A feature of the levels of a mode."""
 
@@ -510,6 +550,7 @@ class Detail(Summary):
     """A bandit, and how it is made."""
 
     levels: dict[str, list[LevelAnswer]]
+    regions: dict[str, RegionsAnswer] = Field(default={}, description="The modes of numbers.")
     features: dict[str, list[FeatureAnswer]] = Field(default={}, description="Of the modes that have some.")
     rules: list[dict[str, dict[str, Any]]]
     rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
@@ -540,6 +581,8 @@ ChangeKind = Literal[
     "Described",
     "LevelRetired",
     "LevelRestored",
+    "RegionsLearned",
+    "RegionSplit",
     "RuleChanged",
     "Imported",
     "Skipped",

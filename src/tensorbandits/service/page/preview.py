@@ -17,7 +17,10 @@ from tensorbandits.bandit.shares import Shares
 from tensorbandits.service.page.views.parts import USUAL_RATE, needed
 from tensorbandits.space import Space
 
-KINDS = ("settings", "add_level", "describe", "retire_level", "restore_level", "add_rule", "remove_rule")
+KINDS = (
+    *("settings", "add_level", "describe", "retire_level", "restore_level", "split_region", "add_rule"),
+    "remove_rule",
+)
 _LEVELS: dict[str, type[Any]] = {"retire_level": commands.RetireLevel, "restore_level": commands.RestoreLevel}
 
 
@@ -51,6 +54,8 @@ def _command(kind: str, given: Mapping[str, Any]) -> commands.Command:
         return commands.ChangeSettings(given)
     if kind in ("add_rule", "remove_rule"):
         return commands.ChangeRule(read_rule(given), kind == "add_rule")
+    if kind == "split_region":
+        return commands.SplitRegion(given["mode"], given["region"], given.get("at"), given.get("number"))
     if kind == "describe":
         return commands.Describe(given["mode"], pairs_of(given["levels"]), given.get("anew", False))
     mode, label = given["mode"], labels_of(given["label"])
@@ -67,6 +72,8 @@ def _enter(space: Space, command: commands.Command) -> None:
         change_rule(space, command.rule, add=command.add)
     elif isinstance(command, commands.AddLevel):
         space.add_level(command.mode, command.label, command.features)
+    elif isinstance(command, commands.SplitRegion):
+        space.split_region(command.mode, command.region, command.at, command.number)
     elif isinstance(command, commands.RetireLevel):
         space.retire_level(command.mode, command.label)
     elif isinstance(command, commands.RestoreLevel) and command.label in space.retired.get(command.mode, ()):

@@ -174,19 +174,23 @@ async def import_log(
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
     space, rows = host.core.space, service.settings.import_rows
     named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
+    numbers = [name for mode, one in space.regions.items() if mode not in constant for name in one.numbers]
     texts = [
         named_as.get(mode, mode)
         for mode, labels in zip(space.modes, space.levels, strict=True)
-        if any(isinstance(label, str) for label in labels)
+        if mode not in space.regions and any(isinstance(label, str) for label in labels)
     ]
+    labelled = [column for mode, column in named_as.items() if mode not in space.regions]
     said = _columns_by_mode(features)
-    own = [column for some in said.values() for column in some]
-    wanted = list(dict.fromkeys([*named_as.values(), reward, *([] if trials is None else [trials]), *own]))
+    own = [mapped.get(one, one) for one in numbers] + [column for some in said.values() for column in some]
+    wanted = list(dict.fromkeys([*labelled, reward, *([] if trials is None else [trials]), *own]))
 
     def read(upload: imports.Upload) -> warm_start.Past:
         with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
-            policy = host.core.policy
-            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing, None, said)
+            for mode, partition in warm_start.to_learn(space, frame, mapped, constant).items():
+                service.engine.submit(orders.learn_regions(host, mode, partition)).result()
+            policy, now = host.core.policy, host.core.space
+            return warm_start.past_of_log(now, policy, frame, reward, trials, mapped, constant, missing, None, said)
 
     asked = repr((reward, trials, columns, fixed, unknown or "error", missing, weight, *([features] if said else [])))
     async with imports.received(request, asked) as upload, service.imports:

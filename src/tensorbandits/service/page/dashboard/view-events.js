@@ -8,7 +8,7 @@ import { settingName, settingText } from "./steer.js";
 
 export const EVENTS = {
   Created: "created", Changed: "settings changed", Deleted: "deleted", Decided: "decided", Activated: "shown", Cancelled: "cancelled", Rewarded: "rewarded", Amended: "reward amended",
-  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", Described: "features changed", RuleChanged: "rule", Imported: "log imported",
+  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", Described: "features changed", RegionsLearned: "regions learned", RegionSplit: "region split", RuleChanged: "rule", Imported: "log imported",
   Skipped: "event left out", Unchanged: "repeated", Forgotten: "forgotten",
 };
 const OF_DECISIONS = ["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Told", "Unchanged"];
