@@ -24,10 +24,12 @@ from benchmarks.library import (
     claims,
     cost,
     evaluation,
+    features,
     feedback,
     kinds,
     logs,
     modes,
+    numeric,
     programme,
     revenue,
     ring,
@@ -67,8 +69,10 @@ SUITES: dict[str, ModuleType] = {
         ring,
         evaluation,
         feedback,
+        features,
         application,
         change,
+        numeric,
         studies,
         trust,
         checkups,
@@ -96,8 +100,10 @@ WHEN_NAMED = (
     ring,
     evaluation,
     feedback,
+    features,
     application,
     change,
+    numeric,
     trust,
     checkups,
     durability,
@@ -110,13 +116,13 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features, numeric),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
     "seed": (
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
-        *(programme, modes, ring, trust),
+        *(programme, modes, ring, features, trust, numeric),
     ),
     "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
@@ -165,8 +171,8 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
-    hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
+    ring, evaluation, feedback, features, application, change, numbers and trust run only when named, the first two and
+    sensitivity for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -45,6 +45,33 @@ def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **
         return from_log(_open_csv(place, name, modes, reward, others, options.get("numeric")), modes, reward, **options)
 
 
+def read_features(path: str | os.PathLike[str], mode: str) -> Any:
+    """Return the features of the levels of a mode in a CSV or Parquet file, as a data frame with a column of labels.
+
+    Labels in a CSV file are text, as written, as those of :func:`read_log` are.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = Path(folder, "offers.csv")
+    ...     _ = place.write_text("offer,price\\n007,9.5\\n7,3\\n")
+    ...     read_features(place, "offer").to_pydict()
+    {'offer': ['007', '7'], 'price': [9.5, 3.0]}
+    """
+    check_installed("reading features", "duckdb", "pyarrow")
+    import duckdb
+
+    place = _check_file(path)
+    with _one_line(place):
+        name = glob.escape(str(place))
+        if place.suffix.lower() == ".parquet":
+            return duckdb.read_parquet(name).to_arrow_table()
+        found = duckdb.read_csv(name, **_CSV)
+        if mode not in found.columns:
+            listed = ", ".join(map(repr, found.columns))
+            raise ValueError(f"{place} has no column {mode!r}, which says of which level a row is; it has {listed}")
+        return duckdb.read_csv(name, **_CSV, dtype={mode: "VARCHAR"}).to_arrow_table()
+
+
 def _check_file(path: str | os.PathLike[str]) -> Path:
     place = Path(path)
     if place.suffix.lower() not in (".csv", ".parquet"):

@@ -23,6 +23,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.described import ModeFeatures, described
 from tensorbandits.model.features import NO_FEATURES, Features, check_features
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
@@ -87,7 +88,7 @@ class GibbsOracle:
         features: Features = NO_FEATURES,
     ) -> None:
         self.likelihood, self.exploration, self.residual, self.tuning = likelihood, exploration, residual, tuning
-        self.features = features
+        self.features = self._described(features)
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self.samplers = self._start(shape, candidates)
         self.guardian = self._start_guardian(shape, candidates)  # draws by the posterior itself, beside colder play
@@ -108,6 +109,10 @@ class GibbsOracle:
 
     def _start_guardian(self, shape: Cell, candidates: Sequence[Candidate]) -> Sampler:
         return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning, self.features)
+
+    def _described(self, features: Features) -> dict[int, ModeFeatures]:
+        """Return features as chains take them, which share what is worked out of these."""
+        return described(features, explained=self.tuning.explained)
 
     def watch(self, context: Cell) -> None:
         """Have the guard judge decisions given the levels of these modes."""
@@ -480,11 +485,12 @@ class GibbsOracle:
     ) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
         self._score()
-        self.features = features
+        self.features = self._described(features)
         follow = []
         for sampler, new in zip(self.samplers, candidates, strict=False):
-            known = sampler.candidate.like(sampler.shape, features)
-            follow.append(next((one for one in (new, new.later) if one and one.like(shape, features) == known), None))
+            known = sampler.candidate.like(sampler.shape, self.features)
+            both = (one for one in (new, new.later) if one is not None)
+            follow.append(next((one for one in both if one.like(shape, self.features) == known), None))
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing, self._unscored = 0.0, 0, []
             self.samplers = self._start(shape, candidates)
@@ -493,8 +499,8 @@ class GibbsOracle:
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
-            sampler.grow(shape, candidate, rng, features)
-        self.guardian.grow(shape, guardian(candidates, shape), rng, features)
+            sampler.grow(shape, candidate, rng, self.features)
+        self.guardian.grow(shape, guardian(candidates, shape), rng, self.features)
 
     def feature_scales(self) -> list[Scales]:
         """Return tau and phi of the last draw, of the modes with features."""
@@ -504,9 +510,9 @@ class GibbsOracle:
     def describe(self, features: Features) -> None:
         """Go on with other features of the levels; draws that knew the old ones are forgotten."""
         self._score()
-        self.features = features
+        self.features = self._described(features)
         for sampler in (*self.samplers, self.guardian):
-            sampler.describe(features)
+            sampler.describe(self.features)
             sampler.forget()
         if any(sampler.chain is None for sampler in self.samplers):
             self.seen = 0.0
