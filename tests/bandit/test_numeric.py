@@ -162,3 +162,7 @@ def test_a_bandit_of_other_regions_has_levels_that_are_not_known_here():
     with pytest.raises(ValueError, match="regions of numbers"):
         one.tell_bandit(other, unknown="add")
     assert one.space == bandit().space
+    late = bandit(tb.Numeric())  # whose regions are still to be learned, and become the other's
+    late.tell_bandit(other)
+    assert late.space.regions["age"].labels[2:] == ("age 0 to 50", "age 50 to 100", "age below 0", "age above 100")
+    assert late.policy.ledger.rounds == 1.0
