@@ -29,6 +29,7 @@ from benchmarks.library import (
     kinds,
     logs,
     modes,
+    numeric,
     programme,
     revenue,
     ring,
@@ -71,6 +72,7 @@ SUITES: dict[str, ModuleType] = {
         features,
         application,
         change,
+        numeric,
         studies,
         trust,
         checkups,
@@ -101,6 +103,7 @@ WHEN_NAMED = (
     features,
     application,
     change,
+    numeric,
     trust,
     checkups,
     durability,
@@ -113,13 +116,13 @@ WHEN_NAMED = (
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features, numeric),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
     "seed": (
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
-        *(programme, modes, ring, features, trust),
+        *(programme, modes, ring, features, trust, numeric),
     ),
     "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
@@ -168,7 +171,7 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, features, application, change and trust run only when named, the first two and
+    ring, evaluation, feedback, features, application, change, numbers and trust run only when named, the first two and
     sensitivity for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """

@@ -29,8 +29,8 @@ def section(store: Store, options: Options) -> Findings:
         ),
         command(NAME, *options.flags),
     ]
-    for task, say in (("service", _rates), ("processes", _processes), ("swaps", _swaps), ("cost", _costs),
-                      ("sizes", _sizes), ("lost", _lost), ("age", _ages)):  # fmt: skip
+    says = {"service": _rates, "processes": _processes, "server": _server, "swaps": _swaps, "cost": _costs}
+    for task, say in {**says, "sizes": _sizes, "lost": _lost, "age": _ages}.items():
         some = [(settings, result) for settings, result in found if settings["task"] == task]
         parts += say(some, options) if some else []
     return parts, [{**settings, **result} for settings, result in found]
@@ -82,6 +82,20 @@ def _processes(found: Found, options: Options) -> list[Part]:
         f"of processor time each is what they do where nothing else runs. Now: {result['busy']}"
     )
     return [Table(["a second", "one process", "two processes", "ratio", "required", "verdict"], rows, said)]
+
+
+def _server(found: Found, options: Options) -> list[Part]:
+    [(_, result)] = found
+    rows = []
+    for what, words in (("noop", "GET /healthz"), ("ask", "ask")):
+        one = result[what]
+        rows.append([words, f"{one['rate']:,.0f}", *(f"{one['milliseconds'][p]:.1f}" for p in ("p50", "p99")),
+                     f"{one['server_microseconds']:,.0f}"])  # fmt: skip
+    said = (
+        "One process of `tensorbandits decide` over HTTP, with a lake as its sink and 8 clients, which share its two "
+        f"cores. Now: {result['busy']}"
+    )
+    return [Table(["requests to a decide server", "a second", "p50 ms", "p99 ms", "server's µs each"], rows, said)]
 
 
 def _swaps(found: Found, options: Options) -> list[Part]:
@@ -181,7 +195,7 @@ def _ages(found: Found, options: Options) -> list[Part]:
             "The campaign of the tutorial (8 x 30 x 6, a rule, floors of 10 %, a holdout of 10 %, a window of 5 "
             "minutes, clicks 10 minutes late on average, one in 20 lost) at more visitors a second, without the "
             "changes of its levels. Decisions between two snapshots are drawn together, as they have one law. "
-            "Learning in process is learning once a second. An age of 0 to 10 s is a snapshot every 10 s that is "
+            "Learning in process is learning every 2 seconds. An age of 0 to 10 s is a snapshot every 10 s that is "
             "used at once; 10 to 20 s, one that is used 10 s late. Worlds are the same for all ages. ± is a "
             "standard error of the ratio."
         ),

@@ -91,6 +91,16 @@ def test_more_draws_are_made_for_a_snapshot_if_one_asks() -> None:
     assert len(bandit.snapshot(name="offers").draws.numbers) == 16
 
 
+def test_all_draws_of_a_snapshot_know_the_last_rewards() -> None:
+    bandit = told(rounds=200)
+    before = set(bandit.snapshot().draws.numbers)
+    assert set(bandit.snapshot().draws.numbers) == before  # nothing is new
+    bandit.tell(arm={"offer": "a", "channel": "mail"}, context={"segment": "new"}, reward=1)
+    after = bandit.snapshot().draws.numbers
+    assert len(after) == 16
+    assert not before & set(after)
+
+
 def test_draws_of_a_users_own_oracle_are_published() -> None:
     def oracle(ledger: tb.Ledger, rng: np.random.Generator) -> np.ndarray:
         return rng.standard_normal(ledger.shape)

@@ -79,7 +79,7 @@ def test_what_was_measured_is_said_and_missing_measurements_are_left_out(tmp_pat
     for settings in deciders.plan(options):
         if settings["task"] == "age":
             worse = one | {"regret": 0.21 + settings["seed"] * 1e-9}
-            store.add(settings, {"1 0": one, "10 1": worse, "busy": "load 1"}, 1.0)
+            store.add(settings, {"2 0": one, "10 0": one, "10 1": worse, "busy": "load 1"}, 1.0)
     parts, numbers = deciders_said.section(store, options)
     assert len(numbers) == 2
     assert "1.05" in words(parts)

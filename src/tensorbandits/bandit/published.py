@@ -100,8 +100,8 @@ class PublishedSnapshot:
                 "from a snapshot of it; publish a bandit of policy 'thompson' or 'ensemble'"
             )
         count = None if draws is None else check_count(draws, "draws")
-        if learn and core.learner.stale:
-            core.learner.refresh(wait=True)
+        if learn and core.learner.stale:  # each draw will decide many times: all of them are to know the last reward
+            core.learner.refresh(wait=True, least=core.learner.draws.size)
         with core.known() as (space, snapshot):
             found, policy = snapshot.draws, as_sampling(core.policy)
             assert policy is not None
