@@ -38,6 +38,7 @@ MEDIUM = (
     "tests/policies/test_diagnosis.py",
     "tests/policies/test_elimination.py",
     "tests/policies/test_epoch_greedy.py",
+    "tests/policies/test_features.py",
     "tests/policies/test_guard.py",
     "tests/policies/test_law.py",
     "tests/policies/test_revenue.py",

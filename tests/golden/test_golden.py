@@ -134,3 +134,13 @@ def test_a_log_of_any_release_folds_to_what_was_known_then_and_goes_on(path, tmp
             assert host.status(decided)["status"] == "rewarded"
             host.core.learner.take_in()
             assert loading.rebuild(store, row).policy.copy_ledger() == host.core.policy.copy_ledger()
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("numbers-*.json")), ids=lambda path: path.name)
+def test_numbers_fall_where_they_did(path):
+    said = json.loads(path.read_text(encoding="utf-8"))
+    space = tb.Space.from_state(said["space"])
+    for age, tenure, labels in said["rows"]:
+        levels = space.given(age=age, tenure=tenure, hour=15, basket=age)
+        assert space.labels((*levels, 0)) == labels
+    assert json.loads(json.dumps(space.state())) == said["space"]
