@@ -181,7 +181,8 @@ def _ages(found: Found, options: Options) -> list[Part]:
             "levels. Decisions between two snapshots are drawn together, as they have one law. Learning in process is "
             "learning every 2 seconds, with the 16 draws of a bandit. An age of 0 to 10 s is a snapshot every 10 s "
             "that is used at once; 10 to 20 s, one that is used 10 s late. Until the first window ends, after 5 "
-            "minutes, only clicks are known. Worlds are the same in all lines of a table. ± is a standard error of the ratio."
+            "minutes, only clicks are known. Worlds are the same in all lines of a table. ± is a standard error of the "
+            "ratio."
         )
     ]
     for rate, seconds in sorted({(settings["rate"], settings["seconds"]) for settings, _ in found}):
