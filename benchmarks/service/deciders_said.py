@@ -124,14 +124,15 @@ def _costs(found: Found, options: Options) -> list[Part]:
     rows = []
     for settings, one in found:
         shape = " x ".join(f"{size:,}" for size in settings["shape"])
-        rows.append([shape, str(settings["rank"]), str(settings["rules"]), "5 % each" if settings["shares"] else "none",
-                     f"{one['microseconds']:.1f}", f"{one['new']:,.0f}", _bytes(one["snapshot"]),
-                     f"{one['token']}"])  # fmt: skip
-    head = ["combinations", "rank", "rules", "floors, holdout", "µs a decision", "µs, new request", "snapshot", "token"]
+        shares = "5 % each" if settings["shares"] else "none"
+        rows.append([shape, str(settings["rank"]), str(settings["rules"]), shares, f"{one['microseconds']:.1f}",
+                     f"{one['new']:,.0f}", str(one["draws"]), _bytes(one["snapshot"]), f"{one['token']}"])  # fmt: skip
+    head = ["combinations", "rank", "rules", "floors, holdout", "µs a decision", "µs, new request", "draws", "snapshot",
+            "token"]  # fmt: skip
     said = (
         "Processor time of one core without a sink; a request is new the first time that a segment is asked for "
-        "after a snapshot, which a decider does ahead for those of late. Tokens "
-        "in characters"
+        "after a snapshot, which a decider does ahead for those of late; it takes longer with more draws. Tokens in "
+        "characters"
     )
     return [Table(head, rows, said)]
 

@@ -34,9 +34,7 @@ def learn(
         str | None,
         typer.Option(help="How long ago hours may have begun to be looked at again after the first round: '2 days'."),
     ] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="Posterior draws of a snapshot; as many as the bandit's ring.")
-    ] = None,
+    draws: Annotated[int | None, typer.Option(help="Posterior draws of a snapshot; 64 unless given.")] = None,
     foreign: Annotated[
         bool,
         typer.Option("--foreign", help="Take files of other writers too, which do not say of which bandit they are."),

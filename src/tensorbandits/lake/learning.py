@@ -90,7 +90,7 @@ class LakeLearner:
     kept : a folder for what is kept between rounds; by default beside the file of the bandit.
     engine : ``"duckdb"``, ``"spark"``, or an engine that was made already.
     look_back : how long ago hours may have begun for new files of them to be looked for; all, in the first round.
-    draws : how many posterior draws a snapshot has; the ``ring`` of the bandit if not given.
+    draws : how many posterior draws a snapshot has; 64 if not given.
     foreign : whether files of other writers are taken, such as Spark's, which do not say of which bandit they are; that
         of their folder is believed then.
     """
