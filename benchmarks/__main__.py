@@ -24,6 +24,7 @@ from benchmarks.library import (
     claims,
     cost,
     evaluation,
+    features,
     feedback,
     kinds,
     logs,
@@ -39,7 +40,7 @@ from benchmarks.library import (
 from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
-from benchmarks.service import durability, load, replicas, soak, waits
+from benchmarks.service import deciders, durability, load, replicas, soak, waits
 from benchmarks.store import Options, Store
 from tensorbandits.report.page import Section
 
@@ -67,6 +68,7 @@ SUITES: dict[str, ModuleType] = {
         ring,
         evaluation,
         feedback,
+        features,
         application,
         change,
         studies,
@@ -77,6 +79,7 @@ SUITES: dict[str, ModuleType] = {
         soak,
         replicas,
         waits,
+        deciders,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -95,6 +98,7 @@ WHEN_NAMED = (
     ring,
     evaluation,
     feedback,
+    features,
     application,
     change,
     trust,
@@ -104,17 +108,18 @@ WHEN_NAMED = (
     soak,
     replicas,
     waits,
+    deciders,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
     "seed": (
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
-        *(programme, modes, ring),
+        *(programme, modes, ring, features, trust),
     ),
     "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
@@ -163,8 +168,8 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, application, change and trust run only when named, the first two and sensitivity for
-    hours; so do durability, load, soak, replicas and waits, which measure the service.
+    ring, evaluation, feedback, features, application, change and trust run only when named, the first two and
+    sensitivity for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -28,6 +28,7 @@ MEDIUM = (
     "tests/decider",
     "tests/evaluate",
     "tests/lake",
+    "tests/model/test_features.py",
     "tests/model/test_joint.py",
     "tests/model/test_revenue.py",
     "tests/model/test_scores.py",

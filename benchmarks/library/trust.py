@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ TITLE = "Trust: what is said beside what is true"
 
 DECISIONS, RUNS, PART = 20_000, 400, 50  # watched at every decision
 WORLDS, LOOKS = 200, 200
+VISITS, PERSISTENCE = 8.0, 1.0  # of a visitor on average; how alike visitors are in what they earn
+LOOKS_BACK, RUNS_BACK = 60, 200  # at visitors who come back
 STEPS = (0.01, 0.05, 0.2, 0.5)  # of a gradual start, a quarter of the decisions each
 REWARDS = {
     "clicks": "one decision in ten is clicked",
@@ -46,15 +49,26 @@ MOST_WRONG, LEAST_COVERED = 0.05, 0.93
 
 def plan(options: Options) -> list[Settings]:
     parts, worlds, rules = (1, 20, 1) if options.quick else (RUNS // PART, WORLDS, WORLDS_OF_RULES)
+    back = 1 if options.quick else RUNS_BACK // PART
     found: list[Settings] = []
+    first = options.seed  # of the worlds; what is of the first ones is kept under the settings without it
+    other = {"first": first} if first else {}
     for rewards in REWARDS:
         found += [
-            {"what": "watched", "rewards": rewards, "holdout": h, "part": p} for h in HOLDOUTS for p in range(parts)
+            {"what": "watched", "rewards": rewards, "holdout": h, "part": first + p}
+            for h in HOLDOUTS
+            for p in range(parts)
         ]
-        found.append({"what": "covered", "rewards": rewards, "worlds": worlds})
-        found += [{"what": "judged", "rewards": rewards, "overlap": one, "worlds": worlds} for one in OVERLAPS]
-    found += [{"what": "apprentice", "rule": rule, "seed": seed} for rule in RULES for seed in range(1, rules + 1)]
-    return [*found, {"what": "demo", "asked": 300 if options.quick else ASKED_DEMO}]
+        found += [
+            {"what": "returning", "rewards": rewards, "holdout": h, "part": first + p}
+            for h in HOLDOUTS
+            for p in range(back)
+        ]
+        found.append({"what": "covered", "rewards": rewards, "worlds": worlds} | other)
+        found += [{"what": "judged", "rewards": rewards, "overlap": one, "worlds": worlds} | other for one in OVERLAPS]
+    numbers = range(first + 1, first + rules + 1)
+    found += [{"what": "apprentice", "rule": rule, "seed": seed} for rule in RULES for seed in numbers]
+    return [*found, {"what": "demo", "asked": 300 if options.quick else ASKED_DEMO} | other]
 
 
 def label(settings: Settings) -> str:
@@ -62,7 +76,14 @@ def label(settings: Settings) -> str:
 
 
 def measure(settings: Settings) -> Result:
-    kinds = {"watched": watched, "covered": covered, "judged": judged, "apprentice": beside_a_rule, "demo": demo}
+    kinds = {
+        "watched": watched,
+        "returning": returning,
+        "covered": covered,
+        "judged": judged,
+        "apprentice": beside_a_rule,
+        "demo": demo,
+    }
     return kinds[settings["what"]](settings)
 
 
@@ -162,6 +183,59 @@ def of_library(own: list[np.ndarray], y: list[np.ndarray], shares: list[float], 
     return uplift(Compared(chances, sums, np.zeros((len(shares), 3))), kind, looks=looks)
 
 
+# Visitors who come back, and stay on the side that was drawn for them once.
+
+
+_SAID = ("better", "worse", "suspect", "blind")  # blind: better, if decisions were taken to come by themselves
+
+
+def returning(settings: Settings) -> Result:
+    """How many of some bandits without effect are ever called better or worse, where visitors differ and come back."""
+    rng = np.random.default_rng([4, list(REWARDS).index(settings["rewards"]), settings["part"]])
+    looks = np.unique(np.geomspace(50, DECISIONS, LOOKS_BACK).astype(int))
+    kind, found = KINDS.get(settings["rewards"], "revenue"), dict.fromkeys(("runs", *_SAID), 0)
+    for _ in range(PART):
+        weights = rng.gamma(0.5, size=int(DECISIONS / VISITS))  # some come often, most seldom
+        who = rng.choice(len(weights), DECISIONS, p=weights / weights.sum())
+        own, part = rng.random(len(weights)) >= settings["holdout"], rng.integers(128, size=len(weights))
+        taste = rng.gamma(PERSISTENCE, 1.0 / PERSISTENCE, len(weights))  # of 1 on average
+        lift = (taste.clip(max=8.0) - 1.0)[who]
+        y = drawn(settings["rewards"], DECISIONS, lift, rng)
+        said = {
+            of for end, one in by_visitor(own[who], y, part[who], looks, 1.0 - settings["holdout"], kind) for of in one
+        }
+        found["runs"] += 1
+        for name in _SAID:
+            found[name] += name in said
+    return found
+
+
+def by_visitor(
+    own: np.ndarray, y: np.ndarray, part: np.ndarray, looks: np.ndarray, share: float, kind: str
+) -> Iterator[tuple[int, set[str]]]:
+    """Yield what is said at each look."""
+    from tensorbandits.bandit.comparison import Compared
+    from tensorbandits.bandit.uplift import uplift
+
+    chances, sums, parts, begin = (
+        np.array([[share, 1.0 - share, 0.0]]),
+        np.zeros((1, 3, 5)),
+        np.zeros((1, 3, 128, 4)),
+        0,
+    )
+    for end in looks.tolist():
+        here = slice(begin, end)
+        at, side, values = part[here], np.where(own[here], 0, 1), y[here]
+        each = np.stack([np.ones(len(values)), np.ones(len(values)), values != 0, values, values * values], axis=1)
+        np.add.at(sums[0], side, each)
+        np.add.at(parts[0], (side, at), each[:, [0, 1, 3, 4]])
+        begin = end
+        known = uplift(Compared(chances, sums, np.zeros((1, 3)), parts), kind)
+        blind = uplift(Compared(chances, sums, np.zeros((1, 3))), kind)
+        found = (known.low > 0, known.high < 0, known.verdict == "suspect", blind.low > 0)
+        yield end, {name for name, one in zip(_SAID, found) if one}
+
+
 # Worlds with an effect, started gradually.
 
 
@@ -173,7 +247,7 @@ def covered(settings: Settings) -> Result:
     gap = np.cumsum(share * (mean_of(rewards, trend + grown) - mean_of(rewards, trend))) / np.cumsum(share)
     looks = np.unique(np.geomspace(50, DECISIONS, LOOKS).astype(int))
     result = {"fixed": 0, "anytime": 0, "known": 0, "halves": [], "wide": []}
-    for seed in range(settings["worlds"]):
+    for seed in _seeds(settings):
         rng = np.random.default_rng([2, list(REWARDS).index(rewards), seed])
         own = rng.random(DECISIONS) < share
         y = drawn(rewards, DECISIONS, trend + own * grown, rng)
@@ -203,7 +277,7 @@ def judged(settings: Settings) -> Result:
     rewards, arms = settings["rewards"], 12
     kind = KINDS.get(rewards, "revenue")
     found = {"held": 0, "fixed": 0, "better": 0, "wrong": 0, "support": 0.0, "none": 0, "none_anytime": 0}
-    for seed in range(settings["worlds"]):
+    for seed in _seeds(settings):
         rng = np.random.default_rng([3, list(REWARDS).index(rewards), list(OVERLAPS).index(settings["overlap"]), seed])
         lift = rng.normal(0.0, 0.4, arms).clip(-0.8, 1.5)
         means = np.broadcast_to(mean_of(rewards, lift), (arms,))
@@ -230,6 +304,12 @@ def judged(settings: Settings) -> Result:
         found["wrong"] += (one.verdict == "better" and truth <= 0) or (one.verdict == "worse" and truth >= 0)
         found["support"] += one.support / settings["worlds"]
     return found
+
+
+def _seeds(settings: Settings) -> range:
+    """The seeds of the worlds."""
+    first = int(settings.get("first", 0))
+    return range(first, first + settings["worlds"])
 
 
 def _is_trivial(judged: Any, kind: str) -> bool:
@@ -274,8 +354,11 @@ def demo(settings: Settings) -> Result:
     from tensorbandits.bandit.settings import arguments
     from tensorbandits.service.engine.demo import SETTINGS, people_of, rule_of
 
-    rng = np.random.default_rng(0)
-    bandit = tb.Bandit(**arguments(SETTINGS | {"apprentice": True}) | {"rollout": None}, apprentice=True, seed=0)
+    seed = int(settings.get("first", 0))
+    rng = np.random.default_rng(seed)
+    bandit = tb.Bandit(
+        **arguments(SETTINGS | {"apprentice": True}) | {"rollout": None}, apprentice=True, seed=settings.get("first", 0)
+    )
     return _truth_beside(bandit, people_of("apprentice", 1.0), lambda: rule_of(rng), settings["asked"], rng)
 
 
@@ -317,15 +400,26 @@ def section(store: Store, options: Options) -> Findings:
         "wrong",
         "verdict",
     ]
+    back = [
+        "rewards",
+        "holdout",
+        "runs",
+        "ever called better",
+        "ever called worse",
+        "ever suspect",
+        "better, if taken one by one",
+        "verdict",
+    ]
     rules = ["rule", "world", "never played", "true difference", "said: 95 % bounds", "said", "holds"]
     tables = {
         "watched": [_watched_row(kept, rewards, holdout) for rewards in REWARDS for holdout in HOLDOUTS],
+        "returning": [_returning_row(kept, rewards, holdout) for rewards in REWARDS for holdout in HOLDOUTS],
         "covered": [_covered_row(settings, result) for settings, result in kept if settings["what"] == "covered"],
         "judged": [_judged_row(settings, result) for settings, result in kept if settings["what"] == "judged"],
         "beside": [_beside_row(s, result) for s, result in kept if s["what"] in ("apprentice", "demo")],
     }
     parts: list[Part] = [
-        command(NAME, *options.flags),
+        command(NAME, *options.flags, *(["--seed", str(options.seed)] if options.seed else [])),
         Text(
             f"People look all the time. Bandits without any effect, {DECISIONS:,} decisions each, are looked at after "
             f"every one: how many are ever called better? Wanted are at most {MOST_WRONG:.0%}. Beside it is what fixed "
@@ -334,6 +428,13 @@ def section(store: Store, options: Options) -> Findings:
             + "."
         ),
         Table(watch, tables["watched"]),
+        Text(
+            f"Visitors who come back, {VISITS:g} times on average, and stay on the side that was drawn for them; some "
+            "earn far more than others. Again there is no effect: how many bandits are ever called better, at "
+            f"any of {LOOKS_BACK} looks, and of how many is it said that shares are wrong? Beside it is "
+            "what would be said if their decisions were taken to come one by one."
+        ),
+        Table(back, tables["returning"]),
         Text(
             "Do intervals hold the truth? The bandit starts gradually, for 1, 5, 20 and 50 % of visitors, "
             f"{DECISIONS // len(STEPS):,} decisions each; rewards of both sides double meanwhile, and the uplift grows "
@@ -357,7 +458,7 @@ def section(store: Store, options: Options) -> Findings:
         ),
         Table(rules, tables["beside"]),
     ]
-    headers = {"watched": watch, "covered": hold, "judged": judge, "beside": rules}
+    headers = {"watched": watch, "returning": back, "covered": hold, "judged": judge, "beside": rules}
     return parts, {name: [dict(zip(headers[name], row)) for row in rows] for name, rows in tables.items()}
 
 
@@ -370,6 +471,14 @@ def _watched_row(kept: list[tuple[Settings, Result]], rewards: str, holdout: flo
     runs = sum(one["runs"] for one in some)
     shares = [sum(one[name] for one in some) / max(runs, 1) for name in ("better", "worse", "fixed")]
     return [rewards, f"{holdout:.0%}", str(runs), *(f"{one:.1%}" for one in shares), _word(shares[0] <= MOST_WRONG)]
+
+
+def _returning_row(kept: list[tuple[Settings, Result]], rewards: str, holdout: float) -> list[str]:
+    some = [r for s, r in kept if (s["what"], s.get("rewards"), s.get("holdout")) == ("returning", rewards, holdout)]
+    runs = sum(one["runs"] for one in some)
+    shares = [sum(one[name] for one in some) / max(runs, 1) for name in _SAID]
+    good = shares[0] <= MOST_WRONG and shares[2] <= 0.01
+    return [rewards, f"{holdout:.0%}", str(runs), *(f"{one:.1%}" for one in shares), _word(good)]
 
 
 def _covered_row(settings: Settings, result: Result) -> list[str]:

@@ -58,8 +58,8 @@ def changed(name: str, factor: float) -> float:
 
 
 def constants(options: Options) -> list[str]:
-    """Return the constants that are asked for, by default all of them."""
-    known = [one.name for one in fields(Tuning)]
+    """Return the constants that are asked for, by default all that are more than 0, which cannot be halved."""
+    known = [one.name for one in fields(Tuning) if getattr(Tuning(), one.name)]
     asked = options.only.split(",") if options.only else known
     if unknown := sorted(set(asked) - set(known)):
         raise ValueError(f"there is no constant {', '.join(unknown)} in {NAME}; allowed are {', '.join(known)}")

@@ -48,7 +48,7 @@ from tensorbandits.sim import (
     plot_regret,
     simulate,
 )
-from tensorbandits.space import Space
+from tensorbandits.space import Numeric, Space
 from tensorbandits.tensor import Allowed, Tucker, complete
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ __all__ = [
     "HttpSink",
     "Ledger",
     "MatricizedESTR",
+    "Numeric",
     "PaperWorld",
     "ParquetSink",
     "Policy",

@@ -18,6 +18,7 @@ from tensorbandits.base import codec
 MODES = {"segment": ["new", "old"], "offer": ["a", "b", "c"], "channel": ["mail", "sms"]}
 RING = 4
 MOST_LEVELS = 9  # of a mode
+NUMBERS = {"age": {"numbers": ["age"], "regions": 3, "requests": 10}}  # a mode that some have
 
 
 OFFERS = [("a", {"price": 2.0, "colour": "red"}), ("b", {"price": 4.0, "colour": "red"}), ("c", {"colour": "blue"})]
@@ -37,13 +38,13 @@ def random_values(rng):
 def settings(rng):
     """Return random settings of a bandit, with little room, so that decisions are soon forgotten."""
     reward = rng.choice(["bernoulli", "gaussian", "count"])
-    window = rng.choice([None, "10 min", 4])
+    window, numeric = rng.choice([None, "10 min", 4]), rng.random() < 0.4
     policy = rng.choice(["thompson", "ensemble"]) if reward == "gaussian" else "thompson"
     described = policy == "thompson" and rng.random() < 0.5
     return {
-        "modes": MODES,
+        "modes": MODES | (NUMBERS if numeric else {}),
         "features": {"offer": [{"label": one, "features": values} for one, values in OFFERS]} if described else None,
-        "context": ["segment"],
+        "context": ["segment", "age"] if numeric else ["segment"],
         "rank": 1,
         "reward": reward,
         "window": window,
@@ -129,7 +130,10 @@ class Histories:
         )
         by = "caller" if would else rng.choice(["policy", "holdout", "floor"])
         drawn = c.Drawn(self._cell(), rng.choice([None, 0.25]), by, rng.choice([None, None, {"tries": 2}]), None, would)
-        return c.Decide(drawn, number, rng.random() < 0.8)
+        numbers = (
+            self.core.space.numbers_to_learn(age=rng.choice([None, 20, 35.5, rng.random()])) if self._numeric else ()
+        )
+        return c.Decide(drawn, number, rng.random() < 0.8, numbers)
 
     def adopt(self):
         """A decision that was made elsewhere, told of once or often, which may be known."""
@@ -156,6 +160,8 @@ class Histories:
         return c.TellCell(self._cell(), self._reward(), trials)
 
     def level(self):
+        if self._numeric and self.rng.random() < 0.5:
+            return self.region()
         mode = self.rng.choice(list(MODES))
         known = self.core.space.levels[self.core.space.position(mode)]
         label = self.rng.choice(known)
@@ -175,7 +181,21 @@ class Histories:
             mode, rng.choice([None, *[[(one, random_values(rng)) for one in some]] * 5]), rng.random() < 0.2
         )
 
+    @property
+    def _numeric(self):
+        return "age" in self.settings["modes"]
+
+    def region(self):
+        """Regions that are learned, which need some requests, or split."""
+        known = self.core.space.levels[self.core.space.position("age")]
+        if self.rng.random() < 0.5 or len(known) > 2 * MOST_LEVELS:
+            return c.LearnRegions("age")
+        return c.SplitRegion("age", self.rng.choice([*known, "no region"]), self.rng.choice([None, 0.5, 25, "x"]))
+
     def rule(self):
+        if self._numeric and self.rng.random() < 0.3:
+            age = self.rng.choice(self.core.space.levels[self.core.space.position("age")])
+            return c.ChangeRule({"forbid": {"age": age, "channel": "mail"}}, self.rng.random() < 0.7)
         labels = {"offer": self.rng.choice(["a", "b"]), "channel": self.rng.choice(["mail", ["sms"]])}
         return c.ChangeRule({self.rng.choice(["forbid", "allow"]): labels}, self.rng.random() < 0.5)
 
@@ -199,9 +219,8 @@ class Histories:
         cells = [(self.rng.randrange(2), self.rng.randrange(2)) for _ in range(3)]
         ledger.add(cells, [1.0, 0.0, 1.0])
         past = Past({"segment": ("new", "old"), "offer": offers}, ledger, 3)
-        return c.Import(
-            past, {"channel": "sms"}, self.rng.choice(["error", "skip", "add"]), self.rng.choice([1.0, 0.5])
-        )
+        fixed = {"channel": "sms"} | ({"age": "age missing"} if self._numeric else {})
+        return c.Import(past, fixed, self.rng.choice(["error", "skip", "add"]), self.rng.choice([1.0, 0.5]))
 
     # Carrying them out.
 

@@ -230,3 +230,24 @@ def test_the_law_of_a_request_that_comes_again_is_that_of_a_new_one(arguments):
         drawn = [best_of(draw, requests[context].query) for _, draw in learner.draws.entries]
         assert requests[context].law(learner.draws) == pytest.approx({cell: drawn.count(cell) / 6 for cell in drawn})
         policy.tell(drawn[-1], rng.standard_normal())
+
+
+@pytest.mark.parametrize("masked", [0, 10**6])
+@pytest.mark.parametrize("partial", [{}, {1: 2}, {1: 2, 2: 1}, {1: 0, 2: 0}, {2: 3}])
+def test_arms_that_rules_forbid_by_combination_are_counted_as_one_by_one(
+    masked: int, partial: dict[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tensorbandits.bandit.law._MASKED", masked)
+    forbidden = [{1: 2, 2: 1}, {0: 1, 2: 3}, {0: 0, 1: 3}, {1: 1}]
+    policy = tb.VectorizedUCB((3, 5, 4), context=(0,))
+    for level in range(3):
+        query = policy.query((level,), tb.Allowed({1: [0, 1, 2, 3]}, forbidden=forbidden))
+        group = Group.of(query, partial)
+        cells = [(level, one, other) for one in range(5) for other in range(4)]
+        cells = [cell for cell in cells if all(cell[mode] == at for mode, at in partial.items())]
+        assert query.allowed is not None
+        wanted = [cell for cell in cells if query.allowed.permits(cell)]
+        if group is None:
+            assert not wanted
+            continue
+        assert [group.arm(number) for number in range(group.count)] == wanted

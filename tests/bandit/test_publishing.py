@@ -8,6 +8,7 @@ import pytest
 import tensorbandits as tb
 from tensorbandits.bandit.published import PublishedSnapshot, SnapshotRefusedError
 from tensorbandits.bandit.publishing import POINTER, Pointer, checksum_of, place_of, without_password
+from tensorbandits.base.folders import Folder
 
 
 def made(seed: int = 0) -> tb.Bandit:
@@ -34,20 +35,39 @@ def test_what_is_published_is_read_again(address: str) -> None:
     assert checksum_of(content) == pointer.checksum
     found = PublishedSnapshot.from_bytes(content)
     assert (found.uid, found.version, found.event) == (published.uid, 1, 0)
-    assert pointer[:2] == (1, "offers-1.safetensors")
+    assert pointer[:2] == (1, f"offers-1-{pointer.checksum[:8]}.safetensors")
 
 
 def test_numbers_grow_and_the_last_few_files_stay(address: str) -> None:
     bandit, place = made(), place_of(address)
+    pointers = []
     for version in range(1, 8):
         assert bandit.publish(address, name="offers").version == version
-    pointer = place.pointer()
-    assert pointer is not None
-    assert pointer.version == 7
-    before = pointer._replace(version=5, file="offers-5.safetensors")
-    assert PublishedSnapshot.from_bytes(place.content(before)).version == 5
-    with pytest.raises(FileNotFoundError):
-        place.content(pointer._replace(file="offers-4.safetensors"))
+        pointers.append(place.pointer())
+    assert [pointer.version for pointer in pointers if pointer] == list(range(1, 8))
+    for pointer in pointers[4:]:
+        assert pointer is not None
+        assert PublishedSnapshot.from_bytes(place.content(pointer)).version == pointer.version
+    for pointer in pointers[:4]:
+        assert pointer is not None
+        with pytest.raises(FileNotFoundError):
+            place.content(pointer)
+
+
+def test_two_that_publish_the_same_number_at_once_leave_a_whole_snapshot(tmp_path: Path) -> None:
+    bandit, place = made(), place_of(tmp_path)
+    one = bandit.snapshot(name="offers")
+    for seed in range(50):
+        bandit.tell(arm={"offer": "ab"[seed % 2]}, reward=1)
+    two = bandit.snapshot(name="offers").with_version(one.version)
+    contents = [each.to_bytes() for each in (one, two)]
+    pointers = [Pointer.of(each, content) for each, content in zip((one, two), contents, strict=True)]
+    folder = Folder(tmp_path)
+    for pointer, content in reversed(list(zip(pointers, contents, strict=True))):  # both write, then both point
+        folder.write(pointer.file, content)
+    for pointer in pointers:
+        folder.write(POINTER, pointer.written())
+        assert checksum_of(place.content(pointer)) == pointer.checksum
 
 
 def test_a_bandit_of_an_older_file_publishes_under_larger_numbers_all_the_same(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tensorbandits.decider.sending import SinkFullError
+from tensorbandits.decider.tokens import TokenRefusedError
 from tests.decider.published import Kept, decider, told
 
 
@@ -83,6 +84,36 @@ def test_what_cannot_be_sent_before_the_end_is_said() -> None:
     assert not deciding.flush(0.1)
     assert not deciding.close(0.1)
     assert deciding.status()["waiting"] == 1
+
+
+def test_a_sink_that_hangs_is_not_waited_for_longer_than_one_says() -> None:
+    sink = Kept(rows=1, seconds=0.01)
+    sink.gate.clear()
+    deciding = decider(told(rounds=0).snapshot(), sink=sink)
+    deciding.ask(segment="s1")
+    until(lambda: deciding._sender._writing.locked())  # type: ignore[union-attr]
+    began = time.monotonic()
+    assert not deciding.flush(0.1)
+    assert not deciding.close(0.1)
+    assert time.monotonic() - began < 20.0
+    assert not sink.closed  # while it writes
+    sink.gate.set()
+
+
+def test_an_id_that_is_no_token_goes_to_a_sink_that_knows_such_ids_only() -> None:
+    one, two = Kept(), Kept()
+    two.knows_ids = True  # type: ignore[attr-defined]
+    snapshot = told(rounds=0).snapshot()
+    with decider(snapshot, sink=one) as deciding, decider(snapshot, sink=two) as other:
+        with pytest.raises(TokenRefusedError, match="is no token"):
+            deciding.tell("order 17", 1)
+        other.tell("order 17", 1)
+        with pytest.raises(ValueError, match=r"the reward is 0\.5"):
+            other.tell("order 18", 0.5)
+        forged = decider(snapshot, keys={"2026-11": bytes(32)}).ask(segment="s1").id
+        with pytest.raises(TokenRefusedError, match="not signed"):
+            other.tell(forged, 1)
+    assert (one.ids("rewards"), two.ids("rewards")) == ([], ["order 17"])
 
 
 def test_a_batch_has_columns_and_rows_as_the_lake_has_them() -> None:

@@ -15,6 +15,7 @@ from tensorbandits.decider.tokens import (
     TokenKeys,
     TokenRefusedError,
     looks_like_token,
+    make_token,
     token_head,
 )
 
@@ -116,6 +117,18 @@ def test_a_token_expires_at_the_stated_age() -> None:
     assert Token.read(text, KEYS, UID, oldest=month, now=NOW + 30 * 86_400 - 1).time == NOW
     with pytest.raises(TokenExpiredError, match=r"made 30 days ago, and rewards are taken for 30 days"):
         Token.read(text, KEYS, UID, oldest=month, now=NOW + 30 * 86_400 + 1)
+
+
+@pytest.mark.parametrize("form", ["flags", "levels", "longer"])
+def test_a_token_of_a_form_that_is_not_known_is_refused_though_it_is_signed(form: str) -> None:
+    head = token_head(KEYS, UID, 7, Drawn((1, 200), 0.25, "policy")).content
+    content = {
+        "flags": head[:13] + bytes((head[13] | 7,)) + head[14:],
+        "levels": head[:15] + bytes((120,)) + head[16:],
+        "longer": head + bytes(5),
+    }[form]
+    with pytest.raises(TokenRefusedError, match="of a form that this release does not know; upgrade"):
+        Token.read(make_token(content, KEYS, int(NOW * 1e3), bytes(8)), KEYS, UID)
 
 
 def test_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

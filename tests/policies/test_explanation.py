@@ -104,3 +104,25 @@ def test_a_share_lies_within_its_bounds_also_if_few_draws_are_far_from_the_other
     for middle, low, high in (*found.shares.values(), acting_together([alone] * 99 + [together], 0.9)):
         assert low <= middle <= high
     assert found.shares[0, 1][0] == pytest.approx(0.01)
+
+
+def test_main_effects_that_are_played_mostly_do_not_say_that_modes_act_alone():
+    """Structures are weighed by what they predicted; of shares one is asked that can have them."""
+    rng, shape = np.random.default_rng(2), (4, 6, 3)
+    policy = tb.TensorThompsonSampling(shape, reward="bernoulli", seed=2)
+    effects = np.add.outer(np.add.outer(rng.standard_normal(4), rng.standard_normal(6)), rng.standard_normal(3))
+    for _ in range(12):
+        cells = np.column_stack([rng.integers(size, size=50) for size in shape])
+        policy.tell_many(cells, (rng.random(50) < 1 / (1 + np.exp(1.0 - effects[tuple(cells.T)]))).astype(float))
+        policy.ask()
+    assert policy.playing()["additive"] > 0.9
+    before = policy.state_dict()
+    middle, low, high = policy.acting_together()
+    assert 0.01 < low < middle < high < 0.9
+    assert high > 0.15, "so few clicks leave it open"
+    shares = policy.explain(0.9).shares
+    alone = sum(share[0] for part, share in shares.items() if len(part) == 1)
+    assert 1.0 - alone == pytest.approx(middle), "one source for both"
+    after = policy.state_dict()
+    assert before["rng"] == after["rng"]
+    assert policy.explain(0.9).shares[0,][0] == shares[0,][0], "looking changes nothing"

@@ -8,7 +8,7 @@ import pytest
 
 from tensorbandits.bandit.commands import Ask
 from tensorbandits.bandit.published import PublishedSnapshot
-from tensorbandits.bandit.publishing import place_of
+from tensorbandits.bandit.publishing import POINTER, place_of
 from tensorbandits.decider.tokens import TokenKeys, token_head
 from tensorbandits.service.engine.deciders import DAY
 from tests.service.served import Service, until
@@ -189,6 +189,20 @@ def test_somebody_who_was_forgotten_stays_so(bandit):
     assert sums(bandit) == (1, 1.0)
 
 
+def test_somebody_who_was_forgotten_stays_so_though_a_decider_s_clock_was_ahead(bandit):
+    there = Elsewhere(bandit)
+    token = there.ask(ago=-90.0)[0]
+    bandit.tell(token, 1)
+    assert bandit.post("/forget", {"decision": token, "why": "asked"})["decisions"] == 1
+    bandit.refused("/tell", {"id": token, "reward": 1}, 404, "unknown_decision")
+    [change] = [one for one in bandit.send("GET", "/changes").json()["changes"] if one["kind"] == "Forgotten"]
+    assert "1 decision forgotten" in str(change)
+    waiting = there.ask(ago=-90.0)[0]
+    adopt(bandit, waiting)
+    assert bandit.post("/forget", {"decision": waiting, "why": "asked"})["cancelled"] == 1
+    assert sums(bandit) == (1, 1.0)
+
+
 def test_a_token_told_at_two_servers_at_once_counts_once(served, bandit):
     with served.restarted() as second:
         there, twin = Elsewhere(bandit), second.bandit(bandit.name)
@@ -280,6 +294,10 @@ def test_snapshots_are_put_at_an_address_also_by_two_servers_and_for_a_bandit_ma
         assert later.version > first.version
         snapshot = PublishedSnapshot.from_bytes(place.content(later))
         assert (snapshot.name, snapshot.uid) == ("offers", first.uid)
+        (tmp_path / "published" / "offers" / POINTER).write_text("{}")  # is not kept for ever
+        bandit.post("/rules", {"forbid": {"offer": "c"}}, status=200)
+        until(lambda: (tmp_path / "published" / "offers" / POINTER).read_text() != "{}")
+        assert place.pointer().uid == first.uid
         assert bandit.send("DELETE").status_code == 204
         service.create("offers", reward="bernoulli")
         until(lambda: place.pointer().uid != first.uid)

@@ -19,6 +19,7 @@ import pytest
 import uvicorn
 
 import tensorbandits as tb
+from tensorbandits.service.deciding import repeats
 from tensorbandits.service.deciding.options import DecideOptions, GivenKeys
 from tensorbandits.service.deciding.run import create_decide_app
 from tensorbandits.service.http.keyring import make_key
@@ -187,6 +188,19 @@ def test_a_request_that_comes_again_is_answered_as_it_was(tmp_path: Path) -> Non
         assert other.json()["code"] == "key_reused"
         assert http.post(f"{PATH}/ask", json=body, headers={"Idempotency-Key": "a b"}).json()["code"] == "invalid"
     assert len(lake_of(tmp_path / "lake", "decisions")) == 2
+
+
+def test_answers_that_are_remembered_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "_BYTES", 1_000)
+    known = repeats.RepeatedAnswers()
+    for at in range(50):
+        known.put(f"k{at}", "same", bytes(100))
+    found = [at for at in range(50) if known.find(f"k{at}", "same") is not None]
+    assert found == list(range(40, 50))
+    known.put("large", "same", bytes(5_000))  # more than all of it
+    assert known.find("large", "same") is None
+    known.put("k", "same", b"1")
+    assert known.find("k", "same") == b"1"
 
 
 def test_callers_need_a_key_where_there_are_keys(tmp_path: Path) -> None:

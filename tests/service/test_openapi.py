@@ -112,7 +112,9 @@ def test_every_example_works(tmp_path, document, operations):
             method, path, operation = operations[name]
             given = {"content": body} if isinstance(body, str) else {} if body is None else {"json": body}
             params = {"reward": "click"} if name == "import_log" else {}
-            answer = service.http.request(method, path.format(name="offers", id="x"), params=params, **given)
+            params = {"mode": "offer"} if name.endswith("_features") else params
+            place = path.format(name="ages" if name == "split_region" else "offers", id="x")
+            answer = service.http.request(method, place, params=params, **given)
             assert answer.status_code in status, (name, answer.text)
             sent.append(name)
             content = operation["responses"][str(answer.status_code)].get("content", {})
@@ -153,6 +155,8 @@ def test_every_example_works(tmp_path, document, operations):
         send("diagnose")
         send("list_changes")
         send("export_changes")
+        send("get_features")
+        send("export_features")
         for name in [name for name in operations if name.startswith("view_")]:
             send(name)
         send("create_key", {"name": "first", "role": "admin"})

@@ -1,8 +1,11 @@
 """Steering from the page, as a person does: each change shows what it does before it is done, and can be undone."""
 
+import json
+import re
+
 import pytest
 
-from tests.service.browsing import SCREENS, feed, refuse
+from tests.service.browsing import ALL_SCREENS, SCREENS, feed, refuse
 from tests.service.served import Service, until
 
 RULE = {"forbid": {"offer": "c", "channel": "sms"}}
@@ -162,20 +165,58 @@ def test_a_rule_says_which_share_it_forbids(served, person):
     assert [one["retired"] for one in bandit.detail()["levels"]["offer"]] == [True, False, False]
 
 
+VIEWS = [
+    *("reward", "traffic", "heat", "effects", "arms", "decisions", "deciders"),
+    *("drift", "apprentice", "control", "levels", "events", "health"),
+]
+
+
+def test_what_somebody_changed_is_put_back_from_the_history(served, person):
+    bandit = served.create("historic", reward="bernoulli", holdout=0.1)
+    bandit.patch(holdout=0.25, window="2 h")
+    bandit.post("/levels/retire", {"mode": "offer", "label": "b"})
+    one = person("historic/events")
+    one.press("Put back: b retired in offer")
+    one.confirms("Put it back", "b retired in offer", "Combinations that may be chosen")
+    until(lambda: not any(level["retired"] for level in bandit.detail()["levels"]["offer"]))
+    one.press("Put back: holdout", exact=False)
+    one.confirms("Put it back", "25", "10", "2 h", "as long as it takes")
+    until(lambda: bandit.detail()["settings"]["holdout"] == 0.1)
+    assert bandit.detail()["settings"]["window"] is None
+    one.undoes()  # what was put back is a change like others
+    until(lambda: bandit.detail()["settings"]["holdout"] == 0.25)
+    one.press("Put back: b retired in offer")
+    one.page.says("is not retired")  # in words, beside the button
+    assert one.tab.get_by_role("button", name="Put back: made").count() == 0
+    assert [words for words in one.page.wrong if "422" not in words] == []  # what cannot be is refused, and said
+
+
 PLACES = [
     *("", "-/new", "-/keys", "nobody", "resting/control"),
-    *("campaign/control", "campaign/levels", "campaign/events", "campaign/reward"),
+    *("campaign/control", "campaign/levels", "campaign/events", "campaign/reward", "campaign/deciders"),
 ]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_axe_finds_nothing(served, person, screen):
+    look_with_axe(person, screen, PLACES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", ALL_SCREENS)
+def test_axe_finds_nothing_in_any_view(served, person, screen):
+    served.create(f"untried {screen}".replace(" ", "-"), reward="bernoulli", apprentice=True)
+    views = [f"{name}/{view}" for name in ("campaign", f"untried-{screen.replace(' ', '-')}") for view in VIEWS]
+    look_with_axe(person, screen, views)
+
+
+def look_with_axe(person, screen, places):
     one = person("", screen)
     try:
         from axe_playwright_python.sync_playwright import Axe
     except ImportError:
         refuse("axe-playwright-python is not installed: it is one of the development packages")
-    for place in PLACES:
+    for place in places:
         one.page.open(place)
         one.tab.wait_for_selector("main h1")
         one.tab.wait_for_function("() => !document.querySelector('#panel') || document.querySelector('#panel *')")
@@ -222,7 +263,31 @@ def test_a_bandit_is_made_from_nothing_and_decides(served, person):
     detail = served.bandit("spring").detail()
     settings = {name: detail["settings"][name] for name in ("window", "default", "holdout")}
     assert (detail["context"], settings) == (["segment"], {"window": "30 min", "default": 0, "holdout": 0.05})
-    assert served.bandit("spring").ask(segment="old")["arm"]["offer"] in ("a", "b", "video")
+    decides_here(one, served.bandit("spring"), "segment", "old")
+    assert one.page.wrong == []
+
+
+def decides_here(one, bandit, mode, label):
+    """Ask for a first decision on the page itself, and tell what it earned."""
+    one.press("Try one here …")
+    dialog = one.reads("It is a real one")
+    dialog.get_by_label(mode).select_option(label)
+    one.press("Ask", dialog)
+    one.reads("decided by", "probability of that")
+    one.confirms("Tell it")
+    one.page.says("knows what it earned", "#toast")
+    [made] = [event for event in bandit.events() if event["kind"] == "Decided"]
+    assert bandit.look_up(made["decision"])["reward"] == 1
+
+
+def test_a_first_decision_beside_a_rule_says_what_the_rule_plays(served, person):
+    bandit = served.create("firstly", reward="bernoulli", apprentice=True)
+    one = person("firstly/reward", "phone dark")
+    one.page.says("say what your own rule plays")
+    body = re.search(r"-d '(.*)'", one.tab.locator("pre").first.inner_text())[1]
+    assert set(json.loads(body)["played"]) == {"offer", "channel"}
+    decides_here(one, bandit, "channel", "sms")
+    assert one.tab.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
     assert one.page.wrong == []
 
 
@@ -323,3 +388,49 @@ def test_a_list_of_many_is_searched_sorted_and_asked_for_at_once(service, served
     one.tab.wait_for_selector("h1:has-text('No such bandit')")
     one.tab.get_by_role("link", name="See all bandits").click()
     one.tab.wait_for_selector("h1:has-text('Bandits')")
+
+
+def test_features_are_pasted_and_a_new_level_starts_from_them(served, person):
+    bandit = served.create(reward="bernoulli")
+    one = person(f"{bandit.name}/levels")
+    card = one.tab.locator("section.card", has=one.tab.get_by_role("heading", name="offer", exact=True))
+    card.get_by_text("Features: none").click()
+    pasted = card.get_by_label("Paste a table")
+    pasted.fill("offer,price\na,1\nz,2")
+    one.press("Set features …", card)
+    one.page.says("“z” is no level here", "main")
+    pasted.fill('offer,price,brand,image\na,9.9,Acme,"[1, 2]"\nb,5,Acme,\nc,7.5,Bolt,"[0, 3]"')
+    one.press("Set features …", card)
+    one.confirms("Set them", "Of 3 levels: price, brand and image", "learned from all rewards")
+    card.get_by_text("Features: price, brand and image").wait_for()
+    assert bandit.send("GET", "/features?mode=offer").json()["levels"][1]["features"] == {"price": 5.0, "brand": "Acme"}
+    card.get_by_label("New level of offer").fill("summer")
+    card.get_by_label("price", exact=True).fill("much")
+    one.press("Add …", card)
+    one.page.says("“much” is not a number", "main")
+    card.get_by_label("price", exact=True).fill("6.5")
+    one.press("Add …", card)
+    one.confirms("Add", "starts from what was learned of its features")
+    card.get_by_text("summer").first.wait_for()
+    levels = bandit.send("GET", "/features?mode=offer").json()["levels"]
+    assert levels[-1] == {"label": "summer", "features": {"price": 6.5}}
+    card.get_by_text("Features: price").click()
+    card.get_by_label("Paste a table").fill("offer,price\na,8.9")
+    one.press("Set features …", card)
+    one.confirms("Set them", "What was learned of these features stays")
+    until(lambda: bandit.send("GET", "/features?mode=offer").json()["levels"][0]["features"]["price"] == 8.9)
+    one.undoes()
+    until(lambda: bandit.send("GET", "/features?mode=offer").json()["levels"][0]["features"]["price"] == 9.9)
+    assert one.page.wrong == []
+
+
+def test_a_bandit_is_made_with_features(served, person):
+    one = person("-/new")
+    one.tab.get_by_label("Name", exact=True).fill("described")
+    one.tab.get_by_label("Name of the mode").first.fill("offer")
+    one.tab.get_by_label("Levels").first.fill("a\nb")
+    one.tab.get_by_label("What they are like").first.fill("offer,price\na,1\nb,2")
+    one.press("Make it …")
+    one.confirms("Make it")
+    until(lambda: served.bandit("described").send("GET").status_code == 200)
+    assert served.bandit("described").detail()["features"]["offer"][0]["name"] == "price"

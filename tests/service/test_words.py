@@ -67,7 +67,7 @@ def test_words_of_settings(service, settings, words):
 
 
 def test_every_wrong_place_is_listed(bandit):
-    body = {"context": {"a/b": None}, "activate": "x", "colour": 1}
+    body = {"context": {"a/b": ["no label"]}, "activate": "x", "colour": 1}
     errors = bandit.send("POST", "/ask", json=body).json()["errors"]
     assert {error["pointer"] for error in errors} == {"#/context/a~1b", "#/activate", "#/colour"}
     errors = bandit.send("GET", "/events?limit=x&after=-1").json()["errors"]

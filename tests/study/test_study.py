@@ -501,3 +501,54 @@ def test_a_dozen_clicks_of_noise_get_a_number_to_come_back_with(tmp_path):
         assert re.search(r"Too few to tell(\*\*)?: from 4,000 rewards with 12 other than 0 no model predicts", words)
         assert re.search(r"Come back with about \d+,000 rewards \(\d+ of them other than 0\)", words)
         assert not re.search("suffice:|Structure after|suggestion|% of what can be learned", words)
+
+
+def offers_log(share, rows=3_000, seed=0):
+    """A log of 12 offers whose rates two features explain to a share, and these features."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal((12, 2))
+    offers, segments = rng.integers(12, size=rows), rng.integers(4, size=rows)
+    says = numbers @ rng.standard_normal((2, 4))
+    signal = np.sqrt(share) * says + np.sqrt(1 - share) * says.std() * rng.standard_normal((12, 4))
+    clicks = rng.random(rows) < 1 / (1 + np.exp(-2 * signal[offers, segments]))
+    table = {"offer": [f"offer {k}" for k in offers], "segment": [f"s{k}" for k in segments], "clicks": clicks * 1}
+    features = {f"offer {k}": {"price": one, "margin": two} for k, (one, two) in enumerate(numbers.tolist())}
+    return from_log(pa.table(table), ["offer", "segment"], "clicks"), features
+
+
+@pytest.mark.parametrize("explained", [True, False])
+def test_features_are_worth_collecting_where_they_say_something(explained):
+    from tensorbandits.study.features import features_of, features_worth, worth_section, worth_words
+
+    log, features = offers_log(1.0)
+    if not explained:
+        values = list(features.values())
+        features = dict(zip(features, values[5:] + values[:5]))
+    features["an offer that the log does not have"] = {"price": 0.0, "margin": 1.0}
+    numbers = features_of(log, {"offer": features})
+    found = features_worth(log, profile(log, rewards=1_000), numbers, 0)
+    (words,) = worth_words(log, found)
+    assert ("are worth collecting" in words and "new ones" in words) == explained
+    assert "was not found" in words or explained
+    assert worth_section(log, found).title == "Are features worth collecting"
+
+
+def test_features_that_no_level_has_are_refused():
+    from tensorbandits.study.features import features_of
+
+    log, _ = offers_log(1.0, rows=50)
+    with pytest.raises(ValueError, match="no level of 'offer' in the log has features"):
+        features_of(log, {"offer": {"another": {"price": 1.0}}})
+    with pytest.raises(ValueError, match="the log has the modes 'offer', 'segment'"):
+        features_of(log, {"shop": {"another": {"price": 1.0}}})
+
+
+def test_the_command_takes_features_from_a_file(folder, tmp_path):
+    offers = pa.table({"offer": [f"offer {k}" for k in range(5)], "price": [1.0, 2.0, 3.5, 4.0, 7.0]})
+    pa.csv.write_csv(offers, tmp_path / "offers.csv")
+    options = ["--modes", "segment,offer,channel", "--context", "segment", "--reward", "clicks", *ROUNDS]
+    told = ["--trials", "impressions", "--features", f"offer={tmp_path / 'offers.csv'}", "--out", tmp_path / "out"]
+    result = invoke(folder / "log.csv", *options, *told)
+    assert result.exit_code == 0, result.output
+    assert "Are features worth collecting" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert invoke(folder / "log.csv", *options, "--features", "offers.csv").exit_code == 2

@@ -13,6 +13,7 @@ from tensorbandits.bandit.events import Decided
 from tensorbandits.bandit.rows import each_row, label_rows, one_each
 from tensorbandits.bandit.running import Running
 from tensorbandits.bandit.snapshot import refuse_propensity
+from tensorbandits.bandit.visitors import place_of
 from tensorbandits.base.checks import Cell, check_flag
 from tensorbandits.space.labels import Label
 
@@ -22,7 +23,7 @@ class Asking(Running):
 
     def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
@@ -31,7 +32,7 @@ class Asking(Running):
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
         subject: str | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
@@ -39,18 +40,23 @@ class Asking(Running):
         until :meth:`activate` says that it was shown. ``id`` is an id of yours that no other decision has; a mode of
         that name, or of that of another argument, is given in a mapping. An apprentice is told which arm your own rule
         plays, ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
-        ``subject`` is whom it is for, by an id of yours, for :meth:`~tensorbandits.Bandit.forget`.
+        ``subject`` is whom it is for, by an id of yours: who decides is drawn once for each of them, and not anew for
+        each decision, and :meth:`~tensorbandits.Bandit.forget` finds what is theirs.
         """
         person = None if subject is None else check_id(subject, "subject")
         shown = check_flag(activate, "activate")
         ask = self._request(self.space.given(context, **labels), self._chosen(allowed), played, propensity)
+        ask = ask._replace(numbers=self.space.numbers_to_learn(context, **labels))
         now = self._begin()
         if id is not None:
             self._core.state.book.refuse_taken(id)
+        if person is not None:
+            ask = ask._replace(place=place_of(person, self._core.state.comparison.salt))
         event = self._answer(ask, id, shown, now)
         if person is not None:
             with self._core.lock:
                 self._core.state.note_subject(event.id, person)
+        self._learn_regions()
         return self._named(event)
 
     def ask_many(
@@ -88,13 +94,14 @@ class Asking(Running):
         """
         shown, chosen = check_flag(activate, "activate"), self._chosen(allowed)
         decided = [mode for at, mode in enumerate(self.space.modes) if at not in self.space.context]
-        rows = label_rows(contexts, [self.space.modes[at] for at in self.space.context], "contexts")
+        rows = label_rows(contexts, self.space.requested, "contexts")
         numbers = one_each("ids", ids, len(rows))
         arms = one_each("played", None if played is None else label_rows(played, decided, "played"), len(rows))
         shares = one_each("propensities", propensities, len(rows))
-        asks = each_row(
-            lambda row, arm, share: self._request(self.space.given(row), chosen, arm, share), rows, arms, shares
-        )
+        asks = each_row(lambda row, *own: self._request(self.space.given(row), chosen, *own), rows, arms, shares)
+        if any(one.learning for one in self.space.regions.values()):
+            numbers_of = self.space.numbers_to_learn
+            asks = [ask._replace(numbers=numbers_of(row)) for ask, row in zip(asks, rows, strict=True)]
         now = self._begin()
         self._refuse_ids(numbers)
         if asks:
@@ -108,7 +115,13 @@ class Asking(Running):
             for event in made:
                 self._do(commands.Cancel(event.id))
             raise
+        self._learn_regions()
         return DecisionList(map(self._named, made))
+
+    def _learn_regions(self) -> None:
+        """Learn the regions of modes of numbers once enough requests have brought some."""
+        for mode in self._core.state.regions_due():
+            self._do(commands.LearnRegions(mode))
 
     def _begin(self) -> float:
         """Let what was told fade if that is due, and return the time."""
@@ -154,10 +167,12 @@ class Asking(Running):
             self._learn()
         event = None
         while event is None:  # but for levels and rules that change just now, once
-            event = self._entered(self._core.decide(ask, self._rng), id, shown, now)
+            event = self._entered(self._core.decide(ask, self._rng), id, shown, now, ask.numbers)
         return event
 
-    def _entered(self, drawn: Drawn, id: str | None, shown: bool, now: float) -> Decided | None:
+    def _entered(
+        self, drawn: Drawn, id: str | None, shown: bool, now: float, numbers: commands.Numbers
+    ) -> Decided | None:
         """Enter a decision and close those whose window has ended; ``None`` if it was drawn by rules of before."""
         core = self._core
         with core.lock:
@@ -165,7 +180,7 @@ class Asking(Running):
             if drawn.version != state.version:
                 return None
             number = state.book.ids.issue(state.book) if id is None else id
-            [event] = state.plan(commands.Decide(drawn, number, shown), now)
+            [event] = state.plan(commands.Decide(drawn, number, shown, numbers), now)
             core.apply([event])
             core.expire(now)
         core.learner.take_in()

@@ -26,6 +26,7 @@ from tensorbandits.bandit.running import Learning, check_learning
 from tensorbandits.bandit.settings import written_setting
 from tensorbandits.bandit.sharing import PublishCount
 from tensorbandits.bandit.telling import Telling
+from tensorbandits.bandit.visitors import salt_of
 from tensorbandits.base import html
 from tensorbandits.base.checks import check_count, check_flag, check_seed
 from tensorbandits.space import Space
@@ -137,6 +138,7 @@ class Bandit(Asking, Telling, Looking, Copies):
         self._own(Core(state, check_count(ring, "ring")))
         self._published = PublishCount.new()
         self._rng = np.random.default_rng([checked, _SALT] if isinstance(checked, int) else checked)
+        state.comparison.salt = salt_of(self._rng)
 
     # Settings, and levels that come and go.
 
@@ -193,6 +195,30 @@ class Bandit(Asking, Telling, Looking, Copies):
     def restore_level(self, mode: str, label: Label, *, actor: str | None = None) -> None:
         """Choose a retired level again, with all that was learned of it."""
         self._do(commands.RestoreLevel(mode, label), actor)
+
+    def split_region(
+        self,
+        mode: str,
+        region: str,
+        at: float | None = None,
+        *,
+        number: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Split a region of a mode of numbers in two, at its middle unless a value of a ``number`` is given.
+
+        Nothing is forgotten: each part starts like the region, with half of what was told of it, and at most as much as
+        :meth:`add_level` has by default. The region stays as a retired level that has its own rewards, and those that
+        are late. Rules that name it are those of its parts too.
+
+        >>> from tensorbandits import Numeric
+        >>> space = Space({"age": Numeric(cuts=[18, 35, 65]), "offer": ["a", "b"]}, context=["age"])
+        >>> bandit = Bandit(space, rank=1, seed=0)
+        >>> bandit.split_region("age", "age 18 to 35", 25)
+        >>> bandit.ask(age=31.5).context
+        {'age': 'age 25 to 35'}
+        """
+        self._do(commands.SplitRegion(mode, region, at, number), actor)
 
     def forget(
         self,

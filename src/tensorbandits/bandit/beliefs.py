@@ -35,6 +35,7 @@ _SCALES = {  # of effects; clicks have log-odds
     "revenue": "log-odds of a conversion plus logarithm of its mean amount",
     "revenue-signed": "reward",
 }
+MISSING = "(missing)"  # what is said of levels of which features are missing
 _SHOWN = 5  # rows of each kind in words
 
 
@@ -66,6 +67,8 @@ class Beliefs:
     ) -> None:
         counts = ledger.counts if earned is None else earned
         self.modes, self.levels, self.context = space.modes, space.levels, space.context
+        self._features = space.features
+        self._regions = space.regions
         self.decided = tuple(mode for mode in range(len(space.modes)) if mode not in space.context)
         self.probability, self.rewards = probability, float(counts.sum())
         self.pseudo = max(ledger.rounds - self.rewards, 0.0) if earned is not None else 0.0
@@ -102,9 +105,16 @@ class Beliefs:
         """One row per level: its main effect, and the mean reward that it has with partners that have none.
 
         ``own`` is the share of what is believed of it that comes from its own rewards, the rest being borrowed from the
-        other levels; ``rewards`` is how many it has.
+        other levels; ``rewards`` is how many it has. Where levels have features the effect is the sum of two:
+        ``by_features`` is what these say of it, as far as that was learned from all levels, ``by_itself`` the rest.
         """
         sizes = [len(labels) for labels in self.levels]
+        features = self.explanation.features
+        apart: dict[str, Floats] = {}
+        for part, name in (("said", "by_features"), ("own", "by_itself")) if features else ():
+            unknown = [np.full((size, 3), np.nan) for size in sizes]
+            known = [getattr(features[j], part) if j in features else none for j, none in enumerate(unknown)]
+            apart |= _bounded(name, np.vstack(known), f"{name}_")
         own = self.explanation.own or [np.full(size, np.nan) for size in sizes]
         effects, typical = (np.vstack(part) for part in (self.explanation.effects, self.explanation.typical))
         return to_frame(
@@ -116,6 +126,7 @@ class Beliefs:
                 "own": np.concatenate(own),
                 "borrowed": 1.0 - np.concatenate(own),
                 "rewards": np.concatenate(self.told),
+                **apart,
             },
             self.backend,
         )
@@ -145,6 +156,29 @@ class Beliefs:
     def part(self, modes: Sequence[int]) -> str:
         """Return the words for what some modes have together."""
         return " × ".join(self.modes[mode] for mode in modes) if modes else "more than two together"
+
+    @property
+    def features(self) -> Any:
+        """One row per feature, and one for all of a mode together (``feature`` is ``""``): what they say of its levels.
+
+        ``share`` is how much of what levels differ by a feature explains, the rest being each level's own. The shares
+        of features add up to that of all; one of a feature that goes along with others may be a little below 0.
+        """
+        rows: list[tuple[str, str, Floats]] = []
+        for mode, found in sorted(self.explanation.features.items()):
+            parts = zip(self.features_of(mode), found.parts, strict=True)
+            rows += [(self.modes[mode], "", found.share), *((self.modes[mode], *part) for part in parts)]
+        numbers = np.array([part for _, _, part in rows]).reshape(-1, 3)
+        names = {"mode": [mode for mode, _, _ in rows], "feature": [name for _, name, _ in rows]}
+        return to_frame({**names, **_bounded("share", numbers)}, self.backend)
+
+    def features_of(self, mode: int) -> list[str]:
+        """The names of the parts of what features say: features, and that they are missing."""
+        if self.modes[mode] in self._regions:
+            return [name for name, _ in self._regions[self.modes[mode]].places]
+        known = self._features.get(self.modes[mode])
+        count = len(self.explanation.features[mode].parts)
+        return [str(at) for at in range(count)] if known is None else [*known.names, MISSING][:count]
 
     @property
     def factors(self) -> Any:
@@ -219,6 +253,15 @@ class Beliefs:
             "variance between combinations: "
             + ", ".join(f"{part} {100 * share[part]:.0f} %" for part in sorted(share, key=lambda part: -share[part])),
         ]
+        for mode, found in sorted(self.explanation.features.items()):
+            order = np.argsort(-found.parts[:, 0])[:_SHOWN]
+            names = self.features_of(mode)
+            parts = ", ".join(f"{names[at]} {100 * found.parts[at, 0]:.0f} %" for at in order)
+            mean, low, high = 100 * found.share
+            words = (
+                f"features of {self.modes[mode]} explain {mean:.0f} % ({low:.0f} to {high:.0f} %) of what its levels"
+            )
+            lines.append(f"{words} differ by: {parts}")
         for mode, (name, labels) in enumerate(zip(self.modes, self.levels, strict=True)):
             typical = self.explanation.typical[mode]
             order = np.argsort(-typical[:, 0])
@@ -262,7 +305,14 @@ def believed(
 ) -> Beliefs:
     """Return what a policy that stands still believes, with so many best arms of each request."""
     wanted = check_count(count, "arms")
-    found = policy.explain(probability)
+    places = {space.position(mode): [place for _, place in one.places] for mode, one in space.features.items()}
+    for name, one in space.features.items():
+        if one.numbers[:, -1].any():
+            places[space.position(name)].append(slice(one.columns - 1, None))
+    for name, regions in space.regions.items():
+        if regions.features is not None:
+            places[space.position(name)] = [place for _, place in regions.places]
+    found = policy.explain(probability, places)
     arms = None if queries is None else best_arms(policy, queries, wanted, probability)
     return Beliefs(space, found, policy.ledger, arms, probability, policy.reward, policy.earned_counts())
 

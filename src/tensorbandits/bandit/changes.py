@@ -88,6 +88,30 @@ def described(row: Change) -> dict[str, Any]:
     return {**kept, "words": _words(row, items), "items": items}
 
 
+def undone(row: Change) -> dict[str, Any] | None:
+    """Return the change that puts back what one has changed, as HTTP has it; ``None`` where nothing does.
+
+    >>> undone({"kind": "LevelAdded", "mode": "offer", "label": "summer"})
+    {'retire_level': {'mode': 'offer', 'label': 'summer'}}
+    >>> undone({"kind": "Changed", "settings": {"holdout": 0.2}, "was": {"holdout": 0.1}})
+    {'settings': {'holdout': 0.1}}
+    """
+    kind = row["kind"]
+    if kind == "Changed":
+        was = row.get("was") or {}
+        return (
+            {"settings": {name: was[name] for name in row["settings"]}}
+            if was.keys() >= row["settings"].keys()
+            else None
+        )
+    if kind in ("LevelAdded", "LevelRetired", "LevelRestored"):
+        level = {"mode": row["mode"], "label": row["label"]}
+        return {"restore_level" if kind == "LevelRetired" else "retire_level": level}
+    if kind == "RuleChanged":
+        return {"remove_rule" if row["add"] else "add_rule": row["rule"]}
+    return None
+
+
 def _items(row: Change) -> list[tuple[str, Any, Any]]:
     kind = row["kind"]
     if kind == "Created":
@@ -99,6 +123,8 @@ def _items(row: Change) -> list[tuple[str, Any, Any]]:
         before = {"LevelAdded": None, "LevelRetired": "chosen from", "LevelRestored": "retired"}[kind]
         after = "retired" if kind == "LevelRetired" else "chosen from"
         return [(f"{row['mode']}: {label_words(row['label'])}", before, after)]
+    if kind == "RegionSplit":
+        return [(f"{row['mode']}: {row['region']}", "a region", f"split at {row['of']} {row['at']:g}")]
     if kind == "Described":
         return [(f"{row['mode']} {label_words(label)}: {name}", was, now) for label, name, was, now in row["some"]]
     if kind == "RuleChanged":
@@ -121,6 +147,10 @@ def _words(row: Change, items: Sequence[Mapping[str, Any]]) -> str:
         done = {"LevelAdded": "added to", "LevelRetired": "retired in", "LevelRestored": "restored in"}[kind]
         like = f", starting like {label_words(row['like'])}" if row.get("like") is not None else ""
         return f"{label_words(row['label'])} {done} {row['mode']}{like}"
+    if kind == "RegionsLearned":
+        return f"{row['regions']:,} regions of {row['mode']} learned"
+    if kind == "RegionSplit":
+        return f"{row['region']} of {row['mode']} split at {row['of']} {row['at']:g}"
     if kind == "Described":
         listed = ", ".join(row["features"])
         new = f"{'all new' if row['anew'] else 'changed'}, of {row['levels']:,} levels: {listed}"

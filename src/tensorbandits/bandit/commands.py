@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.visitors import Place
 from tensorbandits.bandit.warm_start import Past
 from tensorbandits.base.checks import Cell
 from tensorbandits.space.labels import Label
+from tensorbandits.space.partition import Partition
+
+Numbers = tuple[tuple[int, tuple[float | None, ...]], ...]
 
 
 class Ask(NamedTuple):
     """A request for a decision, in levels: the context's, and those that may be chosen, by position of the mode.
 
     ``played`` is the cell that a caller's own rule plays, if the bandit is an apprentice, with its ``propensity``.
-    ``subject`` is who it is for, by an id of the caller's.
+    ``subject`` is who it is for, by an id of the caller's, and ``place`` on which side that puts them; ``numbers`` are
+    what it brought of modes whose regions are still to be learned, by position.
     """
 
     levels: Cell = ()
@@ -26,6 +31,8 @@ class Ask(NamedTuple):
     played: Cell | None = None
     propensity: float | None = None
     subject: str | None = None
+    place: Place | None = None
+    numbers: Numbers = ()
 
 
 class Drawn(NamedTuple):
@@ -33,7 +40,7 @@ class Drawn(NamedTuple):
 
     ``version`` is that of the rules and settings that it was drawn by; ``would`` is what an apprentice would have done;
     ``draw`` is the number of the posterior draw that decided, if one did; ``chances`` are those that the policy, and
-    that the holdout, would make it.
+    that the holdout, would make it; ``part`` is that of the visitor, where a draw between sides was made by it.
     """
 
     cell: Cell
@@ -44,15 +51,17 @@ class Drawn(NamedTuple):
     would: Shadow | None = None
     draw: int | None = None
     chances: tuple[float, float] = (1.0, 0.0)
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Enter a decision that was drawn, under an id."""
+    """Enter a decision that was drawn, under an id, with the numbers that regions are still to be learned from."""
 
     drawn: Drawn
     id: str
     active: bool = True
+    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +166,24 @@ class RestoreLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnRegions:
+    """Learn the regions of a mode of numbers from the requests so far, if these are enough, or as a log says them."""
+
+    mode: Any
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRegion:
+    """Split a region of a mode of numbers in two, at a value of one of the numbers."""
+
+    mode: Any
+    region: Any
+    at: Any = None
+    number: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRule:
     """Make a rule (``{"forbid": {...}}`` or ``{"allow": {...}}``), or take it back."""
 
@@ -177,7 +204,7 @@ class Import:
 
     past: Past
     fixed: Any = None
-    unknown: Any = "error"
+    unknown: Any = None
     weight: float = 1.0
 
     def how(self) -> dict[str, Any]:
@@ -198,12 +225,14 @@ Command = (
     | Describe
     | RetireLevel
     | RestoreLevel
+    | LearnRegions
+    | SplitRegion
     | ChangeRule
     | ChangeSettings
     | Import
 )
 # After these much is otherwise.
-ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, ChangeRule, ChangeSettings, Import)
+ALONE = (AddLevel, Describe, RetireLevel, RestoreLevel, LearnRegions, SplitRegion, ChangeRule, ChangeSettings, Import)
 
 
 def chosen(allowed: Mapping[int, Sequence[int]]) -> tuple[tuple[int, Cell], ...]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbandits.bandit.visitors import PARTS, grouped, parted
 from tensorbandits.base.checks import check_array, check_count
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,8 @@ Floats = NDArray[np.float64]
 SIDES = ("policy", "holdout", "caller")
 POLICY, HOLDOUT, CALLER = range(3)
 DECISIONS, REWARDS, EVENTS, TOTAL, SQUARES = range(5)  # events are rewards other than 0
+_OF_PARTS = [DECISIONS, REWARDS, TOTAL, SQUARES]
+_ONE = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # decision
 _UNKNOWN = (-1.0, 0.0)  # chances of decisions that were made before chances were kept
 _NEVER = -1e300  # before any time
 _ROUNDING = 1e-12  # of chances
@@ -47,11 +50,20 @@ class Waits(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A copy of the sums: chances of the sides (strata, 3), sums (strata, 3, 5), and decisions that are not settled."""
+    """A copy of the sums: chances of the sides (strata, 3), sums (strata, 3, 5), and decisions that are not settled.
+
+    ``parts`` (strata, 3, 128, 4) are decisions, rewards, their sum and that of their squares of known visitors, where
+    sides were drawn once for each.
+    """
 
     chances: Floats
     sums: Floats
     waiting: Floats  # (strata, 3)
+    parts: Floats | None = None
+
+    def side(self, side: int, able: Any = slice(None)) -> Floats | None:
+        """Return the parts of a side in some strata."""
+        return None if self.parts is None else self.parts[able, side]
 
 
 class SideSums:
@@ -72,6 +84,8 @@ class SideSums:
     def __init__(self) -> None:
         self._strata: dict[tuple[float, float], int] = {}  # by the chances of policy and holdout
         self._sums = np.zeros((0, 3, 5))
+        self.salt = ""  # by which visitors get their places, where a bandit has no name
+        self._parts: dict[int, Floats] = {}  # of strata with known visitors, (3, 128, 4)
         # Decisions by their place: group, how long it waits, reward, and whether it ended without one.
         self._pending: dict[int, tuple[int, float, int, float | None, bool]] = {}
         self.settled, self._last = 0, 0  # the places up to which all are settled, and of the last decision
@@ -84,13 +98,13 @@ class SideSums:
         """How many decisions are not settled, those included that wait for one before them."""
         return len(self._pending)
 
-    def group(self, chances: tuple[float, float], side: int) -> int:
+    def group(self, chances: tuple[float, float], side: int, part: int | None = None) -> int:
         """Return the number by which a side that was drawn with the others by these chances is known."""
         at = self._strata.get(chances)
         if at is None:
             at = self._strata[chances] = len(self._strata)
             self._sums = np.concatenate([self._sums, np.zeros((1, 3, 5))])
-        return 3 * at + side
+        return grouped(3 * at + side, part)
 
     def enter(self, order: int, group: int, waits: Waits, capacity: int) -> None:
         """Take note of a decision by its place among all that were shown; at most ``capacity`` of them wait."""
@@ -107,10 +121,17 @@ class SideSums:
             self._open = min(self._open, order)
             self._settle()
         elif group >= 0:
-            at = self._sums[group // 3, group % 3]
             for value, sign in ((old, -1.0), (new, 1.0)):
                 if value is not None:
-                    at[REWARDS:] += sign * np.array([1.0, float(value != 0.0), value, value * value])
+                    self._add(group, sign * np.array([0.0, 1.0, float(value != 0.0), value, value * value]))
+
+    def _add(self, group: int, change: Floats) -> None:
+        """Add to the sums of a group, and to those of its part of the visitors."""
+        group, part = parted(group)
+        self._sums[group // 3, group % 3] += change
+        if part >= 0:
+            at = self._parts.setdefault(group // 3, np.zeros((3, PARTS, len(_OF_PARTS))))
+            at[group % 3, part] += change[_OF_PARTS]
 
     def end(self, order: int) -> None:
         """Take note that the window of a decision has ended without a reward."""
@@ -123,7 +144,7 @@ class SideSums:
         if self._pending.pop(order, None) is not None:
             self._settle()
         elif group >= 0:
-            self._sums[group // 3, group % 3, DECISIONS] -= 1.0
+            self._add(group, -_ONE)
 
     def lag(self, seconds: float) -> None:
         """Take note of how long a reward took."""
@@ -180,7 +201,7 @@ class SideSums:
         self.settled += 1
         group, _, _, reward, _ = one
         if group >= 0:
-            self._sums[group // 3, group % 3, DECISIONS] += 1.0
+            self._add(group, _ONE)
             self.reward(self.settled, group, None, reward)
 
     def seed(self, sums: Floats, chances: tuple[float, float] | None) -> list[int]:
@@ -198,9 +219,14 @@ class SideSums:
         chances = np.where(pairs[:, :1] < 0.0, 0.0, np.hstack([pairs, np.where(rest > _ROUNDING, rest, 0.0)]))
         waiting = np.zeros((len(pairs), 3))
         for group, *_ in self._pending.values():
+            group, _ = parted(group)
             if group >= 0:
                 waiting[group // 3, group % 3] += 1.0
-        return Compared(chances, self._sums.copy(), waiting)
+        parts = None
+        if self._parts:
+            parts = np.zeros((len(pairs), 3, PARTS, len(_OF_PARTS)))
+            parts[list(self._parts)] = list(self._parts.values())
+        return Compared(chances, self._sums.copy(), waiting, parts)
 
     # Saving and making again.
 
@@ -210,6 +236,9 @@ class SideSums:
         return {
             "chances": np.array(list(self._strata), dtype=float).reshape(-1, 2),
             "sums": self._sums.copy(),
+            "salt": self.salt,
+            "visited": np.array(list(self._parts), dtype=np.int64),  # strata with known visitors
+            "parts": np.array(list(self._parts.values())).reshape(-1, 3, PARTS, len(_OF_PARTS)),
             "settled": self.settled,
             "last": self._last,
             "clock": np.array([self._now, self._round]),
@@ -231,6 +260,7 @@ class SideSums:
         for pair in check_array(chances, "chances", (len(chances), 2)).tolist():
             self._strata[tuple(pair)] = len(self._strata)
         self._sums = check_array(state["sums"], "sums", (len(chances), 3, 5)).copy()
+        self._restore_parts(state)
         self.settled = check_count(state["settled"], "settled", 0)
         self._last = check_count(state["last"], "last", 0)
         self._now, self._round = check_array(state["clock"], "clock", (2,)).tolist()
@@ -242,7 +272,18 @@ class SideSums:
             for name in (*whole, "times", "rewards")
         }
         for order, group, clock, told, ended, time, reward in zip(*columns.values(), strict=True):
-            if not -1 <= group < 3 * len(chances):
+            if not -1 <= parted(group)[0] < 3 * len(chances) or parted(group)[1] >= PARTS:
                 raise ValueError(f"a decision is of group {group}, of which there are {3 * len(chances)}")
             self._pending[order] = group, time, clock, reward if told else None, bool(ended)
         return self
+
+    def _restore_parts(self, state: Mapping[str, Any]) -> None:
+        if "visited" not in state:  # which was not there at first
+            return
+        self.salt = str(state["salt"])
+        visited = check_array(state["visited"], "visited", (len(state["visited"]),), integers=True).tolist()
+        shape = (len(visited), 3, PARTS, len(_OF_PARTS))
+        parts = check_array(state["parts"], "parts", shape)
+        if len(set(visited)) < len(visited) or not all(0 <= at < len(self._strata) for at in visited):
+            raise ValueError(f"visitors are counted in the strata {visited}, of which there are {len(self._strata)}")
+        self._parts = {at: one.copy() for at, one in zip(visited, parts, strict=True)}

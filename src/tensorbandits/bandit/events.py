@@ -16,11 +16,13 @@ from typing import Any, ClassVar, Self
 
 from tensorbandits.bandit.actors import MARK, SERVICE
 from tensorbandits.bandit.apprentice import Shadow
+from tensorbandits.bandit.commands import Numbers
 from tensorbandits.bandit.warm_start import WarmStart
 from tensorbandits.base import codec
 from tensorbandits.base.checks import Cell
 from tensorbandits.base.errors import TensorbanditsError
 from tensorbandits.ledger import Ledger
+from tensorbandits.space import Numeric
 
 _NAMED = 20  # features that the history of changes lists
 _SHORT = "zlib:"  # before a ledger that is written short; at first they were not
@@ -32,6 +34,10 @@ _CELL: dict[str, Any] = {"write": list, "read": tuple}
 _PROPENSITY: dict[str, Any] = {"word": "p"}
 _CHANCES: dict[str, Any] = {"write": lambda chances: list(chances), "read": lambda chances: tuple(chances)}
 _WOULD: dict[str, Any] = {"write": Shadow.written, "read": Shadow.read}
+_NUMBERS: dict[str, Any] = {
+    "write": lambda numbers: [[mode, list(values)] for mode, values in numbers],
+    "read": lambda numbers: tuple((mode, tuple(values)) for mode, values in numbers),
+}
 
 
 class UnknownEventError(TensorbanditsError, ValueError):
@@ -130,7 +136,9 @@ class Created(BanditEvent):
 
     def noted(self) -> dict[str, Any]:
         """Return the settings, with numbers of levels in the place of all labels and features."""
-        sizes = {mode: len(levels) for mode, levels in self.settings.get("modes", {}).items()}
+        modes = self.settings.get("modes", {})
+        sizes = {mode: len(levels) for mode, levels in modes.items() if not isinstance(levels, Mapping)}
+        sizes |= {mode: Numeric.read(one).regions for mode, one in modes.items() if mode not in sizes}
         kept = {name: one for name, one in self.settings.items() if name not in ("modes", "features")}
         return {"settings": kept, "sizes": sizes}
 
@@ -141,7 +149,9 @@ class Decided(BanditEvent):
 
     ``would`` is what an apprentice would have done, and ``note`` what the policy wants to be told with the reward.
     ``chances`` are those of policy and holdout to make it, where they are not what the settings say. ``made`` is when
-    it was made, if a decider did so elsewhere, before this event was written: its window began then.
+    it was made, if a decider did so elsewhere, before this event was written: its window began then. ``part`` is one
+    of 128 of all visitors, where who decides was drawn for a visitor once and not for the decision. ``numbers`` are
+    what the request brought of modes whose regions were still to be learned.
     """
 
     change = False
@@ -154,11 +164,13 @@ class Decided(BanditEvent):
     would: Shadow | None = field(default=None, metadata=_WOULD)
     chances: tuple[float, float] | None = field(default=None, metadata=_CHANCES)
     made: float | None = None
+    part: int | None = None
+    numbers: Numbers = field(default=(), metadata=_NUMBERS)
 
     def body(self) -> dict[str, Any]:
         """Return cell, propensity and origin, and what is unusual; the usual ones quickly, as they are so many."""
-        rare = (self.note, self.would, self.chances, self.made)
-        if not self.active or any(one is not None for one in rare):
+        rare = (self.note, self.would, self.chances, self.made, self.part)
+        if not self.active or self.numbers or any(one is not None for one in rare):
             return super().body()
         return {"cell": list(self.cell), "p": self.propensity, "by": self.by}
 
@@ -285,6 +297,28 @@ class LevelRestored(LevelRetired):
 
 
 @dataclass(frozen=True)
+class RegionsLearned(BanditEvent):
+    """The regions of a mode of numbers were learned from requests; the one there was for all stays as a level."""
+
+    mode: str
+    partition: Mapping[str, Any]
+
+    def noted(self) -> dict[str, Any]:
+        """Return how many regions were learned."""
+        return {"mode": self.mode, "regions": len(self.partition["shares"])}
+
+
+@dataclass(frozen=True)
+class RegionSplit(BanditEvent):
+    """A region of a mode of numbers was split in two at a value ``of`` one of the numbers, and stays as a level."""
+
+    mode: str
+    region: str
+    at: float
+    of: str
+
+
+@dataclass(frozen=True)
 class RuleChanged(BanditEvent):
     """A rule was made, or taken back. Labels are written as JSON has them."""
 
@@ -304,7 +338,8 @@ class Changed(BanditEvent):
 class Imported(BanditEvent):
     """The rewards of a log from elsewhere were told, added up; ``added`` are labels that became levels, by mode.
 
-    ``said`` is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
+    ``features`` are those of these labels, by mode, and of the modes in ``retired`` they are chosen no more. ``said``
+    is what the caller was answered; ``start`` says it in full, to whoever has just planned it.
     """
 
     ledger: Ledger
@@ -312,6 +347,8 @@ class Imported(BanditEvent):
     said: Mapping[str, Any] = field(default_factory=dict)
     start: WarmStart | None = None
     packed: list[str] = field(default_factory=list, repr=False, compare=False)  # the ledger as text, once it was made
+    features: Mapping[str, list[Any]] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
 
     def at(self, time: float) -> Imported:
         """Return the same at another time."""
@@ -321,7 +358,8 @@ class Imported(BanditEvent):
         """Return the ledger as text, and what was answered beside it."""
         if not self.packed:
             self.packed.append(_packed(self.ledger))
-        return {"ledger": self.packed[0], "added": dict(self.added), **self.said}
+        rare = {name: one for name, one in (("features", self.features), ("retired", self.retired)) if one}
+        return {"ledger": self.packed[0], "added": dict(self.added), **rare, **self.said}
 
     def noted(self) -> dict[str, Any]:
         """Return all but the ledger."""
@@ -331,8 +369,10 @@ class Imported(BanditEvent):
     @classmethod
     def read(cls, time: float, decision: str | None, body: Mapping[str, Any]) -> Self:
         """Return the event that a log has."""
-        said = {name: value for name, value in body.items() if name not in ("ledger", "added", MARK)}
-        return cls(time, _unpacked(body["ledger"]), body["added"], said)
+        own = ("ledger", "added", "features", "retired", MARK)
+        said = {name: value for name, value in body.items() if name not in own}
+        more = {"features": body.get("features", {}), "retired": body.get("retired", [])}
+        return cls(time, _unpacked(body["ledger"]), body["added"], said, **more)
 
 
 @dataclass(frozen=True)
@@ -363,7 +403,7 @@ class Forgotten(BanditEvent):
     """The ids of some decisions were replaced by names, everywhere, as somebody wanted a person's data removed.
 
     Whoever still knows an id, as a server that runs does, finds it by the time of the decision and a digest of the
-    salt and the id.
+    salt and the id. A decision of two times, its own and that of its token, is there twice, by one name.
     """
 
     names: list[str]
@@ -380,7 +420,7 @@ class Forgotten(BanditEvent):
 
     def noted(self) -> dict[str, Any]:
         """Return how many decisions it is about, and why."""
-        return {"decisions": len(self.names), "why": self.why}
+        return {"decisions": len(set(self.names)), "why": self.why}
 
 
 def _short(value: Any) -> Any:

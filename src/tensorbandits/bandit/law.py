@@ -17,10 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.bandit.commands import Drawn
 from tensorbandits.bandit.draws import Draws
 from tensorbandits.bandit.shares import Share, Shares
+from tensorbandits.bandit.visitors import Place
 from tensorbandits.base.checks import Cell
 from tensorbandits.policies.approximate import Draw, best_of
 from tensorbandits.policies.base import Policy
@@ -30,6 +32,7 @@ from tensorbandits.tensor.allowed import Allowed
 Partial = Mapping[int, int]
 
 _COUNTED = 1_000_000  # arms that are counted one by one where combinations are forbidden
+_MASKED = 4_000_000  # cells of a mask, in bytes; where more are free, those of a group are looked at one by one
 _TRIES = 100  # to meet an allowed arm, before all are listed
 
 
@@ -52,7 +55,7 @@ class Group:
                     f"a share of decisions is spread over {self.count:.3g} arms, some of which rules forbid by "
                     f"combination; at most {_COUNTED:,} can be counted: give the share to fewer arms"
                 )
-            self.count = len(self._arms())
+            self.count = int(self._permitted().sum())
 
     @classmethod
     def of(cls, query: Query, partial: Partial) -> Group | None:
@@ -74,10 +77,23 @@ class Group:
         return self.query.allowed is not None and self.query.allowed.combined
 
     def _arms(self) -> list[Cell]:
-        assert self.query.allowed is not None
+        return list(map(tuple, self._cells()[self._permitted()].tolist()))
+
+    def _cells(self) -> NDArray[np.int64]:
+        """All cells of these levels, shape (n, d), whether they are allowed or not."""
         axes = np.meshgrid(*([one] if isinstance(one, int) else one for one in self._levels), indexing="ij")
-        cells = np.stack([axis.ravel() for axis in axes], axis=1).tolist()
-        return [tuple(cell) for cell in cells if self.query.allowed.permits(tuple(cell))]
+        return np.stack([axis.ravel() for axis in axes], axis=1)
+
+    def _permitted(self) -> NDArray[np.bool_]:
+        """Which of all cells of these levels are allowed, shape (n,)."""
+        allowed, shape = self.query.allowed, self.query.shape
+        assert allowed is not None
+        fixed = {mode: one for mode, one in enumerate(self._levels) if isinstance(one, int)}
+        if math.prod(size for mode, size in enumerate(shape) if mode not in fixed) > _MASKED:
+            return np.array([allowed.permits(tuple(cell)) for cell in self._cells().tolist()], dtype=bool)
+        free = [one for one in self._levels if not isinstance(one, int)]
+        mask = allowed.mask(shape, fixed)
+        return np.asarray(mask[np.ix_(*free)] if free else mask).reshape(-1)
 
     def __contains__(self, cell: Cell) -> bool:
         """Say whether an allowed arm is one of the group."""
@@ -176,12 +192,12 @@ class RequestLaw:
         self._others: dict[int, Cell | None] = {}  # best arms under no ceiling
         self._under: Query | None = None
 
-    def draw(self, draws: Draws, rng: np.random.Generator) -> Drawn:
-        """Draw from the best arms of posterior draws, the floors and the baseline."""
+    def draw(self, draws: Draws, rng: np.random.Generator, place: Place | None = None) -> Drawn:
+        """Draw from the best arms of posterior draws, the floors and the baseline; who decides, by a known place."""
         if self.paused:
             return self.rest(rng)
         law = self.law(draws)
-        by = self._by(rng)
+        by = self._by(rng, place)
         if by != "policy":
             cell = self._spread(by).draw(rng)
             return Drawn(cell, self._mixed(cell, law.get(cell, 0.0)), by, chances=self.chances)
@@ -239,11 +255,11 @@ class RequestLaw:
         """Return the probability that :meth:`draw` has for an arm."""
         return self._mixed(cell, self.law(draws).get(cell, 0.0))
 
-    def ask(self, policy: Policy, rng: np.random.Generator) -> Drawn:
+    def ask(self, policy: Policy, rng: np.random.Generator, place: Place | None = None) -> Drawn:
         """Draw from the floors and the baseline, or else have a policy choose by itself."""
         if self.paused:
             return self.rest(rng)
-        by = self._by(rng)
+        by = self._by(rng, place)
         choice = policy.propose(self.query) if by == "policy" or policy.traits.deterministic else None
         if by == "policy":
             assert choice is not None
@@ -261,8 +277,8 @@ class RequestLaw:
         own = 1.0 if self._shares.rollout is None else 0.0 if self._shares.paused else self._shares.rollout
         return own * (1.0 - self.holdout), own * self.holdout
 
-    def _by(self, rng: np.random.Generator) -> str:
-        if self.holdout and rng.random() < self.holdout:
+    def _by(self, rng: np.random.Generator, place: Place | None) -> str:
+        if self.holdout and (rng.random() if place is None else place.holdout) < self.holdout:
             return "holdout"
         return "floor" if self.floors.parts and rng.random() < self.floors.total else "policy"
 

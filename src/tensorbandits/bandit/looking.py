@@ -31,11 +31,11 @@ class Looking(Running):
 
     def best(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> dict[str, Label]:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
         levels = self.space.given(context, **labels)
@@ -54,13 +54,13 @@ class Looking(Running):
 
     def explain(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         level: float = 0.9,
         arms: int = 10,
         backend: Backend | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Beliefs:
         """Return what is believed: main effects, interactions, factors, levels that are alike, best arms; as frames.
 

@@ -84,11 +84,13 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
                 own = [*taken[:2], "ring", *taken[2:], "clock", "learning"]
                 hint = nearest(name, [*own, *known]) or f"allowed are {', '.join([*own, *known])}"
                 raise TypeError(f"{name!r} is no argument of a bandit or of {record.kind.__name__}: {hint}")
+        _refuse_unlearned(space, record.kind)
         if space.features:
             if "features" in settings:
                 raise TypeError("features are given beside a space that has its own; leave them out of one")
             check_featured(record.kind)
-            settings = {**settings, "features": space.feature_numbers()}
+        if record.kind.traits.featured and (described := space.feature_numbers()):
+            settings = {**settings, "features": {**described, **(settings.get("features") or {})}}
         return record.make(space.shape, context=space.context, seed=seed, **settings)
     if settings:
         raise TypeError(f"{sorted(settings)} are settings of a policy that is made already; give its name instead")
@@ -97,8 +99,19 @@ def _policy(space: Space, policy: Any, seed: Any, settings: dict[str, Any]) -> P
             f"the policy has shape {policy.shape} and context {policy.context}, the space {space.shape} and "
             f"{space.context}; make it with shape=space.shape and context=space.context"
         )
+    _refuse_unlearned(space, type(policy))
     if space.features:
         check_featured(policy)
-        for mode, numbers in space.feature_numbers().items():
-            policy.describe(mode, numbers)
+    for mode, numbers in space.feature_numbers().items() if policy.traits.featured else ():
+        policy.describe(mode, numbers)
     return policy
+
+
+def _refuse_unlearned(space: Space, kind: type[Policy]) -> None:
+    """Refuse regions that are still to be learned, for a policy that cannot follow them."""
+    learning = [mode for mode, one in space.regions.items() if one.learning]
+    if learning and not kind.traits.grows:
+        raise ValueError(
+            f"the regions of mode {learning[0]!r} are still to be learned, but {kind.__name__} cannot follow levels "
+            "that come later; learn them from a log, Numeric(..).learn(log), give cuts, or use 'thompson'"
+        )

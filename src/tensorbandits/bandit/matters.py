@@ -22,9 +22,9 @@ from tensorbandits.model.enough import at_first, rounded
 from tensorbandits.model.scores import structures
 from tensorbandits.policies.diagnosis import Diagnosis
 
-MOST_ALONE = 0.5  # what modes may have together, at most, where main effects are said to suffice
+MOST_ALONE = 1 / 3  # what modes may have together, at most, where main effects are said to suffice
 _LEVEL = 0.9  # of the bounds
-_NONE = 0.01  # share that a model without interactions has, but for rounding
+_NONE = 1e-6  # share that a model without interactions has, but for rounding
 _AGAIN = 4.0  # times as many rewards halve what is not known
 
 
@@ -58,7 +58,7 @@ class Matters:
         share = None if together is None else (float(together[0]), float(together[1]), float(together[2]))
         if verdict == "alone" and share is not None and share[2] > MOST_ALONE:
             verdict, needed = "open", _AGAIN * rewards
-        if verdict == "open" and share is not None and share[2] < _NONE:
+        if verdict != "together" and share is not None and share[2] < _NONE:
             share = None  # a model that has no interactions does not tell whether there are any
         return cls(verdict, share, needed, f"{_said(verdict, share, needed, found)}{_played(found)}")
 

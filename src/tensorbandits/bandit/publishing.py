@@ -1,7 +1,8 @@
 """Where published snapshots go: a folder, any address that fsspec knows, or Redis.
 
-A folder has ``NAME-VERSION.safetensors``, the last few, and ``latest.json``, which says which of them is the newest.
-Both are written aside and then renamed, the pointer last: whoever reads sees a whole snapshot, the old or the new one.
+A folder has ``NAME-VERSION-CHECKSUM.safetensors``, the last few, and ``latest.json``, which says which of them is the
+newest. Both are written aside and then renamed, the pointer last: whoever reads sees a whole snapshot, the old or the
+new one. No two publishers write the same file, whatever they publish at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tensorbandits.base.folders import Folder
 
 POINTER = "latest.json"
 _REDIS = ("redis", "rediss", "unix")
-_KEPT = 3  # snapshots that a folder has, so that whoever reads the pointer just now finds its file
+_SHORT = 8  # letters of a checksum that the name of a file has
+_KEPT = 3  # versions of snapshots that a folder has, so that whoever reads the pointer just now finds its file
 _FORMS = "a folder, an address of fsspec such as 's3://bucket/offers', or 'redis://host:6379/0?key=offers'"
 
 
@@ -39,8 +41,9 @@ class Pointer(NamedTuple):
     @classmethod
     def of(cls, snapshot: PublishedSnapshot, content: bytes) -> Self:
         """Return the pointer to a snapshot of which this is the content."""
-        file = f"{snapshot.name}-{snapshot.version}.safetensors"
-        parts = (snapshot.version, file, checksum_of(content), snapshot.event, snapshot.time, snapshot.name)
+        checksum = checksum_of(content)
+        file = f"{snapshot.name}-{snapshot.version}-{checksum[:_SHORT]}.safetensors"
+        parts = (snapshot.version, file, checksum, snapshot.event, snapshot.time, snapshot.name)
         return cls(*parts, snapshot.uid)
 
     def written(self) -> bytes:
@@ -223,11 +226,10 @@ def checksum_of(content: bytes) -> str:
 
 def _outdated(pointer: Pointer, names: list[str]) -> list[str]:
     """The files of snapshots that nobody reads any more."""
-    stem = pointer.file.rsplit("-", 1)[0]
-    versions = {}
+    found = {}
     for name in names:
-        match = re.fullmatch(re.escape(stem) + r"-(\d+)\.safetensors", name)
+        match = re.fullmatch(re.escape(pointer.name) + rf"-(\d+)-[0-9a-f]{{{_SHORT}}}\.safetensors", name)
         if match is not None:
-            versions[int(match[1])] = name
-    kept = sorted((version for version in versions if version <= pointer.version), reverse=True)[:_KEPT]
-    return [name for version, name in versions.items() if version < min(kept, default=0)]
+            found[name] = int(match[1])
+    kept = sorted({version for version in found.values() if version <= pointer.version}, reverse=True)[:_KEPT]
+    return [name for name, version in found.items() if version < min(kept, default=0)]

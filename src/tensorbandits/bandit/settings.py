@@ -11,7 +11,7 @@ from tensorbandits.bandit.spans import Span
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.policies import registry
 from tensorbandits.policies.base import Policy
-from tensorbandits.space import Space
+from tensorbandits.space import Numeric, Space
 from tensorbandits.space.labels import Label, key, plain, read, written
 
 Settings = dict[str, Any]
@@ -38,7 +38,10 @@ class SettingsAfter(NamedTuple):
 def arguments(settings: Settings) -> dict[str, Any]:
     """Return the arguments of the bandit that settings describe; raise for what cannot be."""
     space = Space(
-        {mode: [read(label) for label in levels] for mode, levels in settings["modes"].items()},
+        {
+            mode: Numeric.read(levels) if isinstance(levels, Mapping) else [read(label) for label in levels]
+            for mode, levels in settings["modes"].items()
+        },
         settings.get("context") or (),
         features={mode: pairs_of(levels) for mode, levels in (settings.get("features") or {}).items()},
     )
@@ -191,7 +194,7 @@ def baseline_of(given: Any) -> Any:
 
 def pairs_of(levels: Any) -> Any:
     """Return labels and values of features, which JSON holds as objects with ``label`` and ``features``."""
-    return levels and [(read(one["label"]), one["features"]) for one in levels]
+    return None if levels is None else [(read(one["label"]), one["features"]) for one in levels]
 
 
 def change_rule(space: Space, rule: Mapping[str, Any], *, add: bool) -> None:

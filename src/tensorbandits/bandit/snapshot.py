@@ -5,6 +5,7 @@ A new one takes its place, by one assignment, whenever there are new draws, rule
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ class Snapshot:
         self.draws = draws if not draws or draws.shape == self.shape else draws.widened(self.shape)
         all_forbidden = [*space.forbidden, *forbidden, *(() if policy is None else policy.forbidden)]
         self._standing = Allowed.of(Allowed(forbidden=all_forbidden), self.shape)
-        self._retired = {mode: set(labels) for mode, labels in space.retired.items()}
+        # A region that was split just now may still be given, by a request that came before.
+        self._retired = {mode: set(some) for mode, some in space.retired.items() if mode not in space.regions}
         self._laws: dict[Any, RequestLaw] = {}
 
     def with_draws(self, draws: Draws) -> Snapshot:
@@ -91,17 +93,19 @@ class Snapshot:
         try:
             law = self.law(ask)
             if not self.samples and self._policy is not None:
-                return law.ask(self._policy, rng)._replace(version=self.version)
+                return _placed(law.ask(self._policy, rng, ask.place), ask)._replace(version=self.version)
             if not self.draws and not law.paused:
                 raise NotLearnedError("nothing was learned yet")
-            drawn = law.draw(self.draws, rng)._replace(version=self.version)
+            drawn = _placed(law.draw(self.draws, rng, ask.place), ask)._replace(version=self.version)
         except NothingAllowedError:
             raise ValueError(self.nothing(ask)) from None
         own = 0.0 if rollout is None or self.shares.paused else rollout
-        if ask.played is None or (own > 0.0 and rng.random() < own):
+        if ask.played is None or (own > 0.0 and (rng.random() if ask.place is None else ask.place.rollout) < own):
             return drawn
         would = self._shadow(drawn.cell, ask.played, law.probability(self.draws, ask.played), ask.propensity)
-        return Drawn(ask.played, ask.propensity, "caller", None, self.version, would, chances=law.chances)
+        return drawn._replace(
+            cell=ask.played, propensity=ask.propensity, by="caller", note=None, would=would, draw=None
+        )
 
     def chances(self, ask: Ask, cells: Sequence[Cell]) -> list[float | None]:
         """Return the probability with which :meth:`decide` plays each of some cells; ``None`` where it is not known."""
@@ -134,9 +138,7 @@ class Snapshot:
         found = self._laws.get(key)
         if found is None:
             found = RequestLaw(self._query(ask), self.shares)
-            while len(self._laws) >= _LAWS:
-                self._laws.pop(next(iter(self._laws), None), None)
-            self._laws[key] = found
+            keep(self._laws, key, found, _LAWS)
         return found
 
     def query(self, ask: Ask) -> Query:
@@ -184,6 +186,21 @@ class Snapshot:
             f"nothing may be chosen {' and '.join(filter(None, words))}, as rules forbid the rest; allow more, or take "
             "back one of space.rules"
         )
+
+
+def keep(kept: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep a value in the place of the oldest ones, if there are too many. Any thread may do so, without a lock."""
+    while len(kept) >= most:
+        with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del kept[next(iter(kept))]
+    kept[key] = value
+
+
+def _placed(drawn: Drawn, ask: Ask) -> Drawn:
+    """Return what was drawn with the part of the visitor, if one side or another could have got them."""
+    if ask.place is None or max(*drawn.chances, 1.0 - sum(drawn.chances)) >= 1.0:
+        return drawn
+    return drawn._replace(part=ask.place.part)
 
 
 def refuse_propensity(propensity: float | None, *, alone: bool) -> None:

@@ -52,6 +52,7 @@ from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
 from tensorbandits.space.features import levels_of, written_values
 from tensorbandits.space.labels import read, written
+from tensorbandits.space.partition import Partition
 
 Lesson = Callable[[Policy], None]  # something that a policy has to learn
 
@@ -98,6 +99,7 @@ class State:
         self.actors, self.changelog = Actors(), ChangeLog()
         self.subjects: dict[str, str] = {}  # by decision, where no log keeps them
         self.adopted = 0  # decisions that were made elsewhere
+        self.seen: dict[int, list[list[float]]] = {}  # numbers that regions are to be learned from, by mode
         # Digests, with their salts, of the ids of decisions that were forgotten, by when these were made.
         self.forgotten: dict[float, list[tuple[str, str]]] = {}
         self.lags: deque[float] = deque(maxlen=_LAGS)  # seconds from decision to reward, of the last ones
@@ -131,7 +133,7 @@ class State:
         number = self.book.refuse_taken(command.id)
         chances = None if drawn.chances == self.shares.chances else drawn.chances
         made = (drawn.cell, drawn.propensity, drawn.by, command.active, drawn.note, drawn.would, chances)
-        return [e.Decided(time, number, *made)]
+        return [e.Decided(time, number, *made, part=drawn.part, numbers=command.numbers)]
 
     def _plan_tell(self, command: c.Tell, time: float) -> list[e.BanditEvent]:
         check = self.policy.check_reward
@@ -183,7 +185,7 @@ class State:
             )
 
     def _plan_forget(self, command: c.Forget, time: float) -> list[e.BanditEvent]:
-        waiting = [name for number, name, _ in command.decisions if self._is_waiting(number)]
+        waiting = dict.fromkeys(name for number, name, _ in command.decisions if self._is_waiting(number))
         digests = [e.digest_of(number, command.salt) for number, _, _ in command.decisions]
         names, times = [name for _, name, _ in command.decisions], [made for _, _, made in command.decisions]
         forgotten = e.Forgotten(time, names, times, digests, command.salt, command.why)
@@ -248,6 +250,30 @@ class State:
         event = e.LevelRestored(time, command.mode, written(command.label))
         return [] if trial.version == before else [event]
 
+    def _plan_learn_regions(self, command: c.LearnRegions, time: float) -> list[e.BanditEvent]:
+        partition = command.partition
+        if partition is None:
+            if command.mode not in self.regions_due():
+                return []
+            known = self.seen[self.space.position(command.mode)]
+            partition = self.space.regions[command.mode].fit(known)
+        trial = self.space.copy()
+        trial.learn_regions(command.mode, partition)
+        self._refuse_growth(trial.shape)
+        return [e.RegionsLearned(time, command.mode, partition.state())]
+
+    def _plan_split(self, command: c.SplitRegion, time: float) -> list[e.BanditEvent]:
+        trial, mode = self.space.copy(), command.mode
+        trial.split_region(mode, command.region, command.at, command.number)
+        at, (*_, one) = trial.position(mode), trial.regions[mode].splits
+        if any(part.levels.get(at) == one.level for some in self.shares[:3] for part in some):
+            raise ValueError(
+                f"floors, ceilings or the baseline name {command.region!r} of mode {mode!r}; change them first, as its "
+                "parts would have other shares"
+            )
+        self._refuse_growth(trial.shape)
+        return [e.RegionSplit(time, mode, command.region, one.at, trial.regions[mode].numbers[one.number])]
+
     def _plan_rule(self, command: c.ChangeRule, time: float) -> list[e.BanditEvent]:
         trial = self.space.copy()
         before = trial.version
@@ -260,11 +286,12 @@ class State:
         return [e.Changed(time, dict(command.given), {name: self.settings.get(name) for name in command.given})]
 
     def _plan_import(self, command: c.Import, time: float) -> list[e.BanditEvent]:
-        ledger, start = warm_start.plan(self.space, self.policy, command.past, **command.how())
+        ledger, start, features = warm_start.plan(self.space, self.policy, command.past, **command.how())
         if start.added:
             self._refuse_growth(ledger.shape)
         added = {mode: [written(label) for label in labels] for mode, labels in start.added.items()}
-        return [e.Imported(time, ledger, added, start.said(), start)]
+        values = {mode: [written_values(one) for one in some] for mode, some in features.items()}
+        return [e.Imported(time, ledger, added, start.said(), start, features=values, retired=list(start.retired))]
 
     def _refuse_growth(self, shape: Cell) -> None:
         if (why := self.policy.refusal_to_grow(shape)) is not None:
@@ -290,13 +317,16 @@ class State:
 
     def _decided(self, event: e.Decided) -> list[Lesson]:
         side = _SIDES.get(event.by, POLICY)
-        group = -1 if self._trying else self.comparison.group(event.chances or self.shares.chances, side)
+        chances = event.chances or self.shares.chances
+        group = -1 if self._trying else self.comparison.group(chances, side, event.part)
         made = event.time if event.made is None else event.made
         self.book.open(*(event.id, event.cell, event.note), time=made, active=event.active, side=side, group=group)
         if self._trying:
             return []
         self.decisions += 1
         self.adopted += event.made is not None
+        if event.numbers:
+            self._see(event.numbers)
         if event.active:
             self._show(event.id, event.time, made)
         if event.would is not None:
@@ -443,6 +473,55 @@ class State:
         self.space.restore_level(event.mode, read(event.label))
         return []
 
+    def _see(self, numbers: c.Numbers) -> None:
+        """Keep the numbers of a request that regions are still to be learned from, if it lacks none."""
+        learning = {self.space.position(mode): one for mode, one in self.space.regions.items() if one.learning}
+        for at, values in numbers:
+            if at in learning and None not in values:
+                known = self.seen.setdefault(at, [])
+                if len(known) < (learning[at].requests or 0):
+                    known.append([float(x) for x in values if x is not None])
+
+    def regions_due(self) -> list[str]:
+        """Return the modes of numbers whose requests are enough to learn regions from."""
+        if not self.seen:
+            return []
+        known = self.space.regions.items()
+        return [mode for mode, one in known if len(self.seen.get(self.space.position(mode), ())) == one.requests]
+
+    def _regions_learned(self, event: e.RegionsLearned) -> list[Lesson]:
+        regions = self.space.regions[event.mode]
+        partition = Partition.from_state(event.partition, len(regions.numbers))
+        lessons, at = self.fade(event.time), self.space.position(event.mode)
+        self.seen.pop(at, None)
+        self.space.learn_regions(event.mode, partition)
+        shares = partition.shares.tolist()
+        more = self.space.shape[at] - self.shape[at]
+        return [*lessons, self._parts(at, 0, [*shares, *[0.0] * (more - len(shares))])]
+
+    def _region_split(self, event: e.RegionSplit) -> list[Lesson]:
+        lessons, at = self.fade(event.time), self.space.position(event.mode)
+        self.space.split_region(event.mode, event.region, event.at, event.of)
+        return [*lessons, self._parts(at, self.space.level(event.mode, event.region), [0.5, 0.5])]
+
+    def _parts(self, at: int, level: int, shares: list[float]) -> Lesson:
+        """Return the lesson that levels were added to a mode which are parts of one, with shares of what was told."""
+        features = self.space.regions[self.space.modes[at]].features
+
+        def follow(policy: Policy) -> None:
+            for share in shares:
+                known = share > 0.0 and policy.traits.learns_from_logs
+                start = warm_start.like(policy, at, level, None, share) if known else None
+                policy.grow(at)
+                if start is not None:
+                    policy.tell_ledger(start, pseudo=True)
+            if policy.traits.featured:
+                policy.describe(at, features)
+
+        self.shape = tuple(size + (mode == at) * len(shares) for mode, size in enumerate(self.shape))
+        self._follow()
+        return follow
+
     def _rule_changed(self, event: e.RuleChanged) -> list[Lesson]:
         change_rule(self.space, read_rule(event.rule), add=event.add)
         return []
@@ -460,9 +539,8 @@ class State:
 
     def _imported(self, event: e.Imported) -> list[Lesson]:
         lessons, ledger = self.fade(event.time), event.ledger
-        for mode, labels in event.added.items():
-            for label in labels:
-                self.space.add_level(mode, read(label))
+        added = {mode: list(map(read, labels)) for mode, labels in event.added.items()}
+        warm_start.add_levels(self.space, added, event.features, event.retired)
         lessons += self.grow()
         self.rewards += ledger.rounds
         return [*lessons, lambda policy: policy.tell_ledger(ledger)]
@@ -601,6 +679,8 @@ class State:
             "adopted": self.adopted,
             "forgotten": [[made, *one] for made, some in self.forgotten.items() for one in some],
         }
+        if self.seen:
+            rest["seen"] = {str(at): [list(row) for row in known] for at, known in self.seen.items()}
         log |= {"actors": self.actors.state(), "changelog": self.changelog.state(), "subjects": dict(self.subjects)}
         return lambda: {"space": space, "book": book.state(), **rest, **log}
 
@@ -630,6 +710,9 @@ class State:
             self.changelog = ChangeLog(self.seq)
         if "apprentice" in state:
             self.apprentice = Apprentice.restored(state["apprentice"], self._cell_of)
+        for at, known in state.get("seen", {}).items():
+            numbers = len(self.space.regions[self.space.modes[int(at)]].numbers)
+            self.seen[int(at)] = check_array(known, "numbers that were seen", (len(known), numbers)).tolist()
         self.rewards = float(state.get("rewards", self.policy.ledger.received))
         if (known := state.get("comparison")) is not None:
             self.comparison = SideSums.restored(known)
@@ -710,6 +793,8 @@ _PLANS: dict[type, Callable[[State, Any, float], list[e.BanditEvent]]] = {
     c.Describe: State._plan_describe,
     c.RetireLevel: State._plan_retire,
     c.RestoreLevel: State._plan_restore,
+    c.LearnRegions: State._plan_learn_regions,
+    c.SplitRegion: State._plan_split,
     c.ChangeRule: State._plan_rule,
     c.ChangeSettings: State._plan_settings,
     c.Import: State._plan_import,
@@ -729,6 +814,8 @@ _APPLIES: dict[type, Callable[[State, Any], list[Lesson]]] = {
     e.Described: State._described,
     e.LevelRetired: State._level_retired,
     e.LevelRestored: State._level_restored,
+    e.RegionsLearned: State._regions_learned,
+    e.RegionSplit: State._region_split,
     e.RuleChanged: State._rule_changed,
     e.Changed: State._changed,
     e.Imported: State._imported,

@@ -85,10 +85,11 @@ class Telling(Running):
         trials: str | None = None,
         columns: Mapping[str, str] | None = None,
         fixed: Mapping[str, Label] | None = None,
-        unknown: warm_start.Unknown = "error",
+        unknown: warm_start.Unknown | None = None,
         missing: Missing = "error",
         clean: Clean | None = None,
         weight: float = 1.0,
+        features: Mapping[str, Any] | None = None,
     ) -> warm_start.WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
 
@@ -99,8 +100,16 @@ class Telling(Running):
         columns : the columns of modes that are named otherwise there, by mode; times with a bin: ``"time:weekday"``.
         fixed : the label that all rewards have, of modes of which there is no column.
         unknown : what becomes of labels that the space does not know: ``"error"`` names them, ``"skip"`` leaves their
-            rewards out, and ``"add"`` adds them as levels.
+            rewards out, ``"add"`` adds them as levels, and ``"retire"`` as levels that are chosen no more: their
+            rewards teach what features say. ``None`` is ``"retire"`` where features of both are known, and else
+            ``"error"``.
         weight : what each reward counts for, above 0 and at most 1.
+        features : what levels are like that the space does not know, by mode: names of columns of the log, or whatever
+            :meth:`Space.describe <tensorbandits.Space.describe>` takes. Features that the space does not have are left
+            out.
+
+        A mode of numbers has a column for each of its numbers, or one with names of its regions. Regions that are still
+        to be learned are learned from the log first, and stay learned should its rewards be refused.
 
         >>> import pyarrow as pa
         >>> from tensorbandits import Bandit, Space
@@ -109,7 +118,11 @@ class Telling(Running):
         >>> bandit.tell_log(log, "clicks", trials="shown", fixed={"channel": "sms"}, unknown="skip")
         WarmStart(told 170 rewards of 2 cells, from 3 rows; skipped: offer 'c' (70))
         """
-        past = warm_start.past_of_log(self.space, self.policy, frame, reward, trials, columns, fixed, missing, clean)
+        for mode, partition in warm_start.to_learn(self.space, frame, columns, fixed).items():
+            self._do(commands.LearnRegions(mode, partition))
+        past = warm_start.past_of_log(
+            self.space, self.policy, frame, reward, trials, columns, fixed, missing, clean, features
+        )
         return self._start(commands.Import(past, fixed, unknown, weight))
 
     def tell_bandit(
@@ -117,19 +130,35 @@ class Telling(Running):
         other: Telling,
         *,
         fixed: Mapping[str, Label] | None = None,
-        unknown: warm_start.Unknown = "error",
+        unknown: warm_start.Unknown | None = None,
         weight: float = 1.0,
     ) -> warm_start.WarmStart:
         """Learn all rewards that another bandit was told; modes and levels are matched by label, so they may differ.
 
-        The arguments are those of :meth:`tell_log`. Decisions that wait there stay there.
+        Levels that are not known here teach what their features say, if both bandits have features of the mode: a
+        bandit whose levels are all new starts warm. The arguments are those of :meth:`tell_log`. Decisions that wait
+        there stay there.
+
+        >>> from tensorbandits import Bandit, Space
+        >>> old, new = ({f"{name} {at}": {"price": at} for at in range(3)} for name in ("old", "new"))
+        >>> one, two = (Bandit(Space({"offer": list(some)}, features={"offer": some}), seed=0) for some in (old, new))
+        >>> one.tell(arm={"offer": "old 2"}, reward=1)
+        >>> two.tell_bandit(one)
+        WarmStart(told 1 rewards of 1 cells; added as retired levels: offer 'old 2')
         """
         if not isinstance(other, Telling) or other is self:
             raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
         other._do(None)
         with other._core.learner.still():
-            ledger, levels = other.policy.copy_ledger(), other.space.levels
-        past = warm_start.Past(dict(zip(other.space.modes, levels, strict=True)), ledger)
+            ledger, levels, features = other.policy.copy_ledger(), other.space.levels, other.space.features
+        past = warm_start.Past(
+            dict(zip(other.space.modes, levels, strict=True)),
+            ledger,
+            features={
+                mode: list(zip(levels[other.space.position(mode)], one.rows, strict=False))
+                for mode, one in features.items()
+            },
+        )
         return self._start(commands.Import(past, fixed, unknown, weight))
 
     def bring_rewards(self, ledger: Ledger) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from tensorbandits.bandit import intervals, timeline
@@ -34,6 +35,7 @@ from tensorbandits.bandit.comparison import (
     Floats,
 )
 from tensorbandits.bandit.intervals import RATES, Bounds, Looks
+from tensorbandits.bandit.visitors import spread
 from tensorbandits.base import html
 
 Verdict = Literal["better", "worse", "open", "too few", "suspect", "none"]
@@ -149,9 +151,15 @@ class Weighed(NamedTuple):
     residual: float  # the plain sum of squares around it
     rewards: float
 
+    def thinned(self, spread: float) -> Weighed:
+        """The same mean, worth fewer rewards, as those of one visitor go together."""
+        if spread <= 1.0 or not self.rewards:
+            return self
+        return self._replace(variance=self.variance * spread, n=self.n / spread, events=self.events / spread)
 
-def weighed(sums: Floats, weights: Floats) -> Weighed:
-    """Return the mean of a side, of sums (strata, 5) and weights (strata,)."""
+
+def weighed(sums: Floats, weights: Floats, parts: Floats | None = None) -> Weighed:
+    """Return the mean of a side, of sums (strata, 5), weights (strata,) and parts of known visitors."""
     counts = sums[:, REWARDS]
     whole, squares = weights @ counts, (weights**2) @ counts
     if whole <= 0:
@@ -161,7 +169,8 @@ def weighed(sums: Floats, weights: Floats) -> Weighed:
     n = float(whole**2 / squares)
     variance = (weights**2) @ residual / whole**2 * (n / (n - 1.0) if n > 1 else math.nan)
     events = sums[:, EVENTS].sum() * n / counts.sum()
-    return Weighed(float(mean), float(variance), n, float(events), float(residual.sum()), float(counts.sum()))
+    found = Weighed(float(mean), float(variance), n, float(events), float(residual.sum()), float(counts.sum()))
+    return found.thinned(spread(parts, weights, found.mean, float((weights**2) @ residual)))
 
 
 def _shared_variance(sides: list[Weighed]) -> float:
@@ -210,13 +219,20 @@ def mean_bounds(
 
 
 def between(
-    policy: Floats, other: Floats, weights: Floats, kind: str | None, level: float, looks: Looks
+    policy: Floats,
+    other: Floats,
+    weights: Floats,
+    kind: str | None,
+    level: float,
+    looks: Looks,
+    spreads: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[Bounds, Bounds, Bounds]:
     """Return the bounds of the policy's mean, of the other side's, and of the difference, of sums (n, 5) each.
 
-    ``weights`` (n,) are the policy's chances over the other side's.
+    ``weights`` (n,) are the policy's chances over the other side's; ``spreads`` are those of :func:`spreads`.
     """
     sides = [weighed(policy, np.ones(len(policy))), weighed(other, weights)]
+    sides = [side.thinned(wider) for side, wider in zip(sides, spreads, strict=True)]
     shared = _shared_variance(sides) if any(one.rewards for one in sides) else math.nan
     one, two = (side_bounds(side, shared, kind, level, looks) for side in sides)
     return one, two, intervals.difference(one, two)
@@ -225,7 +241,8 @@ def between(
 def means(compared: Compared, kind: str | None, level: float = 0.95, looks: Looks = "anytime") -> dict[str, SideMean]:
     """Return what each side decided and earned at all, whoever could have decided; of those that decided anything."""
     whole = compared.sums.sum(axis=0) if len(compared.sums) else np.zeros((3, 5))
-    found = [weighed(whole[side][None], np.ones(1)) for side in range(3)]
+    parts = None if compared.parts is None else compared.parts.sum(axis=0, keepdims=True)
+    found = [weighed(whole[side][None], np.ones(1), None if parts is None else parts[:, side]) for side in range(3)]
     shared = _shared_variance(found) if any(one.rewards for one in found) else math.nan
     return {
         name: _side(whole[at], side_bounds(found[at], shared, kind, level, looks))
@@ -239,13 +256,54 @@ def _side(sums: Floats, bounds: Bounds) -> SideMean:
     return SideMean(round(float(sums[DECISIONS])), round(float(sums[REWARDS])), *numbers)
 
 
-def sample_ratio(chances: Floats, decisions: Floats, other: int) -> SampleRatio:
+def spreads(compared: Compared, other: int) -> tuple[float, float]:
+    """Return by how much the variances of the policy's and of another side's mean are larger as visitors come back.
+
+    A side of few visitors knows its own badly. So it is drawn up to the other side's, which counts as much as twenty
+    visitors.
+    """
+    if compared.parts is None:
+        return 1.0, 1.0
+    able, weights = _drawn(compared, other)
+    found, worth = [], []
+    for side, weight in ((POLICY, np.ones(len(weights))), (other, weights)):
+        mean, residual = _around(compared.sums[able, side][:, [REWARDS, TOTAL, SQUARES]], weight)
+        found.append(spread(compared.side(side, able), weight, mean, residual))
+        counts = compared.sums[able, side, REWARDS]
+        worth.append(float((weight @ counts) ** 2 / max((weight**2) @ counts, 1e-300)) / found[-1])
+    most = max(found)
+    one, two = (max(own, (n * own + _SHARED * most) / (n + _SHARED)) for own, n in zip(found, worth, strict=True))
+    return one, two
+
+
+def _around(sums: Floats, weights: Floats) -> tuple[float, float]:
+    """The weighed mean of counts, sums and sums of squares (strata, 3), and the weighed sum of squares around it."""
+    counts, totals, squares = sums.T
+    mean = float(weights @ totals / (weights @ counts)) if weights @ counts > 0 else math.nan
+    return mean, float((weights**2) @ np.maximum(squares - 2.0 * mean * totals + mean**2 * counts, 0.0))
+
+
+def _repeats(compared: Compared, able: Any, other: int) -> float:
+    """How many decisions of known visitors are worth one in a check of the shares, at least 1."""
+    if compared.parts is None:
+        return 1.0
+    both, theirs = compared.parts[able][:, [POLICY, other]][..., 0].sum(axis=1), compared.side(other, able)
+    assert theirs is not None
+    counted = np.stack([both, theirs[..., 0], theirs[..., 0]], axis=-1)  # 1 for each decision of the other side
+    sums = compared.sums[able][..., DECISIONS]
+    whole = np.stack([sums[:, [POLICY, other]].sum(axis=1), sums[:, other], sums[:, other]], axis=-1)
+    one = np.ones(len(sums))
+    return spread(counted, one, *_around(whole, one), which=(0, 1, 2))
+
+
+def sample_ratio(chances: Floats, decisions: Floats, other: int, repeats: float = 1.0) -> SampleRatio:
     """Return whether sides have their shares, of chances and decisions (strata, 3); valid at every look.
 
-    The evidence is that of a Dirichlet mixture of other shares around those that were set (Lindon and Malek 2022).
+    The evidence is that of a Dirichlet mixture of other shares around those that were set (Lindon and Malek 2022);
+    ``repeats`` decisions count as one, as sides are drawn for visitors who come back.
     """
     evidence = 0.0
-    for chance, seen in zip(chances, decisions, strict=True):
+    for chance, seen in zip(chances, decisions / repeats, strict=True):
         able = chance > 0
         a, x = _STIFF * chance[able], seen[able]
         evidence += float(gammaln(a.sum()) - gammaln(a.sum() + x.sum()) + (gammaln(a + x) - gammaln(a)).sum())
@@ -273,15 +331,14 @@ def uplift(
     other = _other(compared, over)
     if other is None:
         return _nothing(over, level, looks)
-    able = (compared.chances[:, POLICY] > 0) & (compared.chances[:, other] > 0)
+    able, weights = _drawn(compared, other)
     chances, sums, waiting = compared.chances[able], compared.sums[able], compared.waiting[able]
-    weights = chances[:, POLICY] / chances[:, other]
-    ratio = sample_ratio(chances, sums[..., DECISIONS] + waiting, other)
-    one, two, gap = between(sums[:, POLICY], sums[:, other], weights, kind, level, looks)
+    ratio = sample_ratio(chances, sums[..., DECISIONS] + waiting, other, _repeats(compared, able, other))
+    one, two, gap = between(sums[:, POLICY], sums[:, other], weights, kind, level, looks, spreads(compared, other))
     relative = intervals.ratio(one, two)
     counted = sums[:, [POLICY, other]]
     unrewarded = round(float((counted[..., DECISIONS] - counted[..., REWARDS]).sum()))
-    lopsided = unrewarded > 0 and _lopsided(sums, weights, other)
+    lopsided = unrewarded > 0 and _lopsided(compared, able, weights, other)
     mean, low, high = (part.item() for part in gap)
     made = Uplift(
         over=SIDES[other],
@@ -302,6 +359,12 @@ def uplift(
     return _said(made, kind, lopsided=lopsided)
 
 
+def _drawn(compared: Compared, other: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Which strata were drawn between the policy and another side, (strata,), and the other side's weights there."""
+    able = (compared.chances[:, POLICY] > 0) & (compared.chances[:, other] > 0)
+    return able, compared.chances[able, POLICY] / compared.chances[able, other]
+
+
 def _other(compared: Compared, over: str | None) -> int | None:
     """The side to compare with, if the policy can be compared with it."""
     some = (compared.sums[..., DECISIONS] + compared.waiting).sum(axis=1) > 0
@@ -317,15 +380,17 @@ def _other(compared: Compared, over: str | None) -> int | None:
     return max(last, key=lambda side: (last[side], side)) if last else None
 
 
-def _lopsided(sums: Floats, weights: Floats, other: int) -> bool:
+def _lopsided(compared: Compared, able: Any, weights: Floats, other: int) -> bool:
     """Whether rewards are missing more often on one side, beyond chance: then means are of different visitors."""
-    told = {}
+    told, sums = {}, compared.sums[able]
     for side, weight in ((POLICY, np.ones(len(weights))), (other, weights)):
+        some = sums[:, side][:, [DECISIONS, REWARDS, REWARDS]]
+        wider = spread(compared.side(side, able), weight, *_around(some, weight), which=(0, 1, 1))
         decided = weight @ sums[:, side, DECISIONS]
         if decided <= 0:
             return False
         share = min(float(weight @ sums[:, side, REWARDS] / decided), 1.0)
-        n = decided**2 / ((weight**2) @ sums[:, side, DECISIONS])
+        n = decided**2 / ((weight**2) @ sums[:, side, DECISIONS]) / wider
         told[side] = intervals.rate(share, n, _SURE, "anytime")
     found = intervals.difference(told[POLICY], told[other])
     return bool(found.low > 0 or found.high < 0)

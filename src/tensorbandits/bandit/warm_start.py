@@ -7,22 +7,27 @@ rewards, and whether it can follow levels that are added.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbandits.base.checks import check_positive, is_finite
+from tensorbandits.base.checks import check_installed, check_positive, is_finite, is_sequence
+from tensorbandits.base.frames import columns_of, is_frame
 from tensorbandits.data.cleaning import Clean
 from tensorbandits.data.log import Log, Missing, from_known
 from tensorbandits.ledger import Ledger
 from tensorbandits.policies.base import Policy
 from tensorbandits.space import Space
-from tensorbandits.space.labels import Label, key
+from tensorbandits.space.features import Values, levels_of, values_of
+from tensorbandits.space.labels import Key, Label, key
+from tensorbandits.space.numeric import number_columns
+from tensorbandits.space.partition import Partition
+from tensorbandits.space.regions import Regions
 
-Unknown = Literal["error", "skip", "add"]
+Unknown = Literal["error", "skip", "add", "retire"]
 Counts = dict[str, dict[Label, float]]
 
 _START = 30.0  # normal rewards' worth of another level, as which a new one starts
@@ -38,6 +43,7 @@ class Past(NamedTuple):
     ledger: Ledger
     rows: int | None = None
     dropped: Mapping[str, int] = {}
+    features: Mapping[str, Sequence[tuple[Label, Values]]] = {}  # of levels, by mode
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class WarmStart:
     ``rewards`` is what they count for together, after their weight, in so many ``cells``; ``rows`` are those of the
     log, ``None`` if there was none. Left out were rows by reason (``dropped``), and rewards with labels that the space
     does not know (``skipped`` by mode and label; one with two such labels counts for both). ``added`` are labels that
-    became levels, by mode.
+    became levels, by mode; those of the modes in ``retired`` are chosen no more, and only teach what features say.
 
     >>> WarmStart(rewards=120.0, cells=7, rows=130, skipped={"offer": {"old": 10.0}})
     WarmStart(told 120 rewards of 7 cells, from 130 rows; skipped: offer 'old' (10))
@@ -59,6 +65,7 @@ class WarmStart:
     dropped: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, Mapping[Label, float]] = field(default_factory=dict)
     added: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    retired: tuple[str, ...] = ()
 
     def said(self) -> dict[str, Any]:
         """Return it as plain data that JSON can hold."""
@@ -72,8 +79,11 @@ class WarmStart:
             parts.append("dropped rows: " + ", ".join(f"{why} ({count:,})" for why, count in self.dropped.items()))
         if self.skipped:
             parts.append("skipped: " + _listed(self.skipped))
-        if self.added:
-            parts.append("added: " + _listed({mode: dict.fromkeys(labels) for mode, labels in self.added.items()}))
+        for words, there in (("added", False), ("added as retired levels", True)):
+            if some := {
+                mode: dict.fromkeys(one) for mode, one in self.added.items() if (mode in self.retired) == there
+            }:
+                parts.append(f"{words}: {_listed(some)}")
         return f"WarmStart({'; '.join(parts)})"
 
 
@@ -82,6 +92,7 @@ class WarmStartPlan(NamedTuple):
 
     ledger: Ledger
     start: WarmStart
+    features: Mapping[str, list[Values]] = {}  # of levels that are added, in their order
 
 
 def past_of_log(
@@ -94,24 +105,81 @@ def past_of_log(
     fixed: Any,
     missing: Missing,
     clean: Clean | None = None,
+    features: Any = None,
 ) -> Past:
     """Read a log whose columns have the names of the space's modes, or those that ``columns`` says.
 
     It is added up as the policy keeps rewards. One that was read already is taken as it is.
     """
+    known = _check_mapping(space, features, "features", "{'offer': ['price']}")
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
+    said = {mode: _features_of(frame, mode, given.get(mode, mode), one) for mode, one in known.items()}
     if isinstance(frame, Log):
-        return _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
+        past = _past_of_read(frame, reward, {"trials": trials, "columns": columns, "clean": clean}, missing)
+        return past._replace(features=said)
     if reward is None:
         raise TypeError("reward is not given; name the column of rewards, as in tell_log(frame, 'clicks')")
-    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     if both := sorted(set(given) & set(constant)):
         raise ValueError(f"mode {both[0]!r} is in columns and in fixed; give its labels in one of them")
     modes = [mode for mode in space.modes if mode not in constant]
     kind: Any = policy.ledger.kind or None
-    names = [given.get(mode, mode) for mode in modes]
-    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean)
-    return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
+    regions = number_columns_of(space, frame, given, constant)
+    names = [mode if mode in regions else given.get(mode, mode) for mode in modes]
+    log = from_known(frame, names, reward, trials=trials, missing=missing, kind=kind, clean=clean, regions=regions)
+    return Past(dict(zip(modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped, said)
+
+
+def _features_of(frame: Any, mode: str, column: str, given: Any) -> list[tuple[Label, Values]]:
+    """Return the features of levels that are given apart, or that stand in columns of the log itself, by their names.
+
+    Of a level whose rows differ in them the last one counts.
+    """
+    if not is_sequence(given) or not all(isinstance(one, str) for one in given):
+        return levels_of(given, mode)
+    if not is_frame(frame):
+        raise TypeError(
+            f"the features of mode {mode!r} are columns of the log, {list(given)}, but the log is no data frame of "
+            "pandas, polars or pyarrow; give them by label, or as a data frame of their own"
+        )
+    found = columns_of(frame, [column, *given], "the log")
+    last = {key(label, mode): at for at, label in enumerate(found[column]) if label is not None}
+    return [(found[column][at], values_of({name: found[name][at] for name in given}, mode)) for at in last.values()]
+
+
+def number_columns_of(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, tuple[Regions, list[str]]]:
+    """Return the regions of modes of numbers, each with the columns of a log that have its numbers.
+
+    A mode is left out of which the log has the names of regions, as text.
+    """
+    wanted = {mode: one for mode, one in space.regions.items() if mode not in (fixed or {})}
+    if not wanted:
+        return {}
+    check_installed("reading a log", "narwhals")
+    from tensorbandits.data.numbers import texts
+
+    given = _check_mapping(space, columns, "columns", "{'offer': 'offer_id'}", numbers=True)
+    labels = texts(frame)
+    return {
+        mode: (one, [given.get(name, name) for name in one.numbers])
+        for mode, one in wanted.items()
+        if given.get(mode, mode) not in labels
+    }
+
+
+def to_learn(
+    space: Space, frame: Any, columns: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, Partition]:
+    """Return what a log says of regions that are still to be learned, by mode."""
+    if not any(one.learning for one in space.regions.values()):
+        return {}
+    if isinstance(frame, Log):
+        known = {mode: one.partition for mode, one in frame.numeric.items() if mode in space.regions}
+        return {mode: one for mode, one in known.items() if one is not None and space.regions[mode].learning}
+    some = number_columns_of(space, frame, columns, fixed)
+    return {mode: one.fit(number_columns(frame, names)) for mode, (one, names) in some.items() if one.learning}
 
 
 def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missing: Missing) -> Past:
@@ -122,22 +190,39 @@ def _past_of_read(log: Log, reward: str | None, others: Mapping[str, Any], missi
     return Past(dict(zip(log.modes, log.levels, strict=True)), log.ledger, log.rows, log.dropped)
 
 
-def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown, weight: float) -> WarmStartPlan:
+def plan(
+    space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unknown | None, weight: float
+) -> WarmStartPlan:
     """Return the warm start that can be made, or refuse it."""
-    if unknown not in get_args(Unknown):
-        raise ValueError(f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add'")
+    if unknown is not None and unknown not in get_args(Unknown):
+        raise ValueError(
+            f"unknown is {unknown!r}; allowed are 'error', 'skip' and 'add', and 'retire', which adds them retired"
+        )
     if isinstance(weight, bool) or not is_finite(weight) or not 0 < weight <= 1:
         raise ValueError(f"weight is {weight!r}; it is what a reward counts for, above 0 and at most 1")
     constant = _check_mapping(space, fixed, "fixed", "{'channel': 'mail'}")
     levels = {**past.levels, **{mode: (label,) for mode, label in constant.items()}}
     _check_modes(space, past, constant)
     found = _unknown(space, past)
-    if found and unknown == "error":
+    if regions := [mode for mode in found if mode in space.regions and unknown in ("add", "retire")]:
         raise ValueError(
-            f"there are rewards with labels that the space does not know: {_listed(found)}; leave them out with "
-            "unknown='skip', or add them to the space with unknown='add'"
+            f"there are rewards with regions of numbers that mode {regions[0]!r} does not have: {_listed(found)}; none "
+            "can be added: leave them out with unknown='skip', or tell a log that has the numbers"
         )
-    added = {mode: tuple(labels) for mode, labels in found.items()} if unknown == "add" else {}
+    alike = {mode: _known_values(space, mode, past.features[mode]) for mode in found if mode in past.features}
+    refused = {
+        mode: some for mode, some in found.items() if unknown == "error" or (not unknown and not alike.get(mode))
+    }
+    if refused:
+        raise ValueError(
+            f"there are rewards with labels that the space does not know: {_listed(refused)}; leave them out with "
+            "unknown='skip', add them to the space with unknown='add', or as levels that are chosen no more and only "
+            "teach what features say with unknown='retire'"
+        )
+    added = {mode: tuple(labels) for mode, labels in found.items()} if unknown != "skip" else {}
+    features = {mode: [alike.get(mode, {}).get(key(one, mode), {}) for one in some] for mode, some in added.items()}
+    retired = tuple(added) if unknown != "add" else ()
+    add_levels(space.copy(), added, features, retired)  # which refuses what cannot be
     known = {mode: (*space.levels[space.position(mode)], *added.get(mode, ())) for mode in space.modes}
     ledger = _placed(past, [_positions(mode, levels[mode], known[mode]) for mode in space.modes], known)
     if weight < 1:
@@ -146,7 +231,29 @@ def plan(space: Space, policy: Policy, past: Past, *, fixed: Any, unknown: Unkno
     if added and (why := type(policy).refusal(ledger.shape, getattr(policy, "rank", "auto"))) is not None:
         raise ValueError(why)
     skipped = {} if added else found
-    return WarmStartPlan(ledger, WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added))
+    start = WarmStart(ledger.rounds, len(ledger), past.rows, past.dropped, skipped, added, retired)
+    return WarmStartPlan(ledger, start, {mode: some for mode, some in features.items() if any(some)})
+
+
+def add_levels(
+    space: Space, added: Mapping[str, Sequence[Label]], features: Mapping[str, Sequence[Values]], retired: Sequence[str]
+) -> None:
+    """Add levels with their features to a space, and let those of some modes not be chosen."""
+    for mode, labels in added.items():
+        for label, values in zip(labels, features.get(mode) or [{}] * len(labels), strict=True):
+            space.add_level(mode, label, values or None)
+    for mode in retired:
+        for label in added[mode]:
+            space.retire_level(mode, label)
+
+
+def _known_values(space: Space, mode: str, features: Sequence[tuple[Label, Values]]) -> dict[Key, Values]:
+    """Return the values of levels by label, of features that the space has too; none if it has none of them."""
+    known = space.features[mode].names if mode in space.features else []
+    found: dict[Key, Values] = {
+        key(label, mode): {name: one for name, one in values.items() if name in known} for label, values in features
+    }
+    return found if any(found.values()) else {}
 
 
 def check_like(policy: Policy, like: bool, rewards: Any) -> None:
@@ -169,11 +276,11 @@ def check_featured(policy: Policy | type[Policy]) -> None:
         raise ValueError(f"features are given, but {name} takes none; use 'thompson', which learns how much they say")
 
 
-def like(policy: Policy, mode: int, level: int | None, rewards: float | None) -> Ledger | None:
+def like(policy: Policy, mode: int, level: int | None, rewards: float | None, share: float = 1.0) -> Ledger | None:
     """Return what a policy is told of a mode's next level that is to start like another one, if there is anything.
 
     It is so much of that one's rewards that they count as ``rewards`` together; ``None`` is as many as say what 30
-    normal ones do.
+    normal ones do, or that ``share`` of them if these are fewer.
     """
     check_like(policy, level is not None, rewards)
     if level is None:
@@ -186,6 +293,7 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     if wanted is None:
         likelihood = getattr(getattr(policy, "oracle", None), "likelihood", None)
         wanted = _START * (likelihood.worth(past) if likelihood is not None else 1.0)
+        wanted = min(wanted, share * float(past.counts[its].sum()))
     last, shape = past.shape[mode], [size + (j == mode) for j, size in enumerate(past.shape)]
     at = np.arange(len(shape)) == mode
     ledger = past.excerpt(shape, lambda cells: np.where(at, np.where(cells == level, last, -1), cells))
@@ -197,11 +305,13 @@ def like(policy: Policy, mode: int, level: int | None, rewards: float | None) ->
     return ledger
 
 
-def _check_mapping(space: Space, value: Any, name: str, example: str) -> dict[str, Any]:
+def _check_mapping(space: Space, value: Any, name: str, example: str, *, numbers: bool = False) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} is {value!r}; give a value for some modes, such as {example}")
+    known = [number for one in space.regions.values() for number in one.numbers] if numbers else []
     for mode in value or {}:
-        space.position(mode)
+        if mode not in known:
+            space.position(mode)
     return dict(value or {})
 
 

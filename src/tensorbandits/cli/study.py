@@ -4,7 +4,7 @@ import csv
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +51,13 @@ def command(
     ] = None,
     rounds: Rounds = 5_000,
     rewards: Annotated[int, typer.Option(help="How many a bandit will have; low rank is judged for so many.")] = 10_000,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the levels of a mode are like: offer=offers.csv, a .csv or .parquet file with a column of the "
+            "mode's labels. Repeat it for several modes."
+        ),
+    ] = None,
     replications: Annotated[int, typer.Option(help="The most runs of each policy; fewer if they suffice.")] = 10,
     out: Annotated[Path, typer.Option(help="Folder for results and report.")] = Path("out/study"),
     jobs: Annotated[int | None, typer.Option(help="Processes; by default every core, or worker.")] = None,
@@ -79,6 +86,7 @@ def command(
             replications=replications,
             min_count=min_count,
             shrinkage=shrinkage,
+            features=features_of(features or []),
             seed=seed,
             where=where,
             progress=True,
@@ -87,6 +95,19 @@ def command(
             say=lambda words: typer.echo(f"\n{words}"),
         )
         typer.echo(f"wrote {paths[0]} and {paths[1]}")
+
+
+def features_of(given: list[str]) -> dict[str, Any] | None:
+    """Return the tables of features by mode that options name, or ``None``."""
+    from tensorbandits.data.file import read_features
+
+    found = {}
+    for text in given:
+        mode, _, path = text.rpartition("=")
+        if not mode:
+            raise ValueError(f"--features is {text!r}; give a mode and a file: offer=offers.csv")
+        found[mode] = read_features(path, mode)
+    return found or None
 
 
 def names_of(text: str) -> list[str]:

@@ -41,13 +41,14 @@ class ClientOperations:
     async def create(self, name: str, space: Any, **settings: Any) -> AsyncRemoteBandit:
         """Make a bandit and return it: of a :class:`tensorbandits.Space`, or of modes and their levels."""
         if isinstance(space, Space):
-            if "context" in settings:
-                raise TypeError("context is given beside a Space, which has it already; leave it out")
+            if given := [one for one in ("context", "features") if one in settings]:
+                raise TypeError(f"{given[0]} is given beside a Space, which has it already; leave it out")
         else:
-            space = Space(space, settings.pop("context", ()))
+            space = Space(space, settings.pop("context", ()), features=settings.pop("features", None))
         await self._exchange.call(wire.write(wire.place("bandits"), wire.create(name, space, settings)))
         bandit = self.bandit(name)
-        for mode, labels in space.retired.items():
+        named = {mode: labels for mode, labels in space.retired.items() if mode not in space.regions}
+        for mode, labels in named.items():
             for label in labels:
                 await bandit.retire_level(mode, label)
         return bandit

@@ -44,7 +44,7 @@ class Decisions:
 
     async def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
@@ -54,7 +54,7 @@ class Decisions:
         propensity: float | None = None,
         subject: str | None = None,
         fallback: Fallback | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Decision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
@@ -129,7 +129,7 @@ class Decisions:
         played: Mapping[str, Label] | None,
         propensity: float | None,
     ) -> dict[str, Any]:
-        body: dict[str, Any] = {"context": wire.merged(context, labels)}
+        body: dict[str, Any] = {"context": wire.merged(context, labels, numbers=True)}
         optional = {
             "allowed": wire.listed(allowed),
             "activate": None if activate else False,
@@ -258,14 +258,14 @@ class Decisions:
 
     async def best(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> dict[str, Label]:
         """Return the allowed arm believed best, given the labels of the context modes; explores and changes nothing."""
-        body: dict[str, Any] = {"context": wire.merged(context, labels)}
+        body: dict[str, Any] = {"context": wire.merged(context, labels, numbers=True)}
         if (chosen := wire.listed(allowed)) is not None:
             body["allowed"] = chosen
         said = await self._exchange.call(wire.post(self._path("best"), body))
@@ -273,7 +273,11 @@ class Decisions:
 
 
 def _told_of_arm(arm: Any, context: Any, reward: Any) -> dict[str, Any]:
-    return {"arm": wire.merged(arm, {}), "context": wire.merged(context, {}), "reward": check_reward(reward)}
+    return {
+        "arm": wire.merged(arm, {}),
+        "context": wire.merged(context, {}, numbers=True),
+        "reward": check_reward(reward),
+    }
 
 
 def number_of(decision: Any) -> str:

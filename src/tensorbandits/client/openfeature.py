@@ -85,6 +85,8 @@ class BanditProvider(AbstractProvider):
     hold : seconds for which a targeting key with the same context keeps its decision, so that all flags of a bandit
         come from one, and a page that looks twice is one visit. Without a targeting key each look is a decision.
     remember : targeting keys whose last decision is kept for tracking.
+    subjects : whether targeting keys are given to bandits as whom a decision is for, so that who decides, the bandit or
+        its baseline, is drawn once for each visitor, and their data can be forgotten. Otherwise they stay here.
 
     Metadata of a flag are ``decision_id``, by which a reward is told; ``bandit``; ``by``; and ``propensity`` where it
     is known. Any thread may use it. The client stays yours to close.
@@ -107,11 +109,13 @@ class BanditProvider(AbstractProvider):
         rewards: Mapping[str, str | Sequence[str]] | None = None,
         hold: float = 60.0,
         remember: int = 100_000,
+        subjects: bool = True,
     ) -> None:
         super().__init__()
         if not isinstance(bandits, Client | Mapping):
             raise TypeError(f"bandits is {bandits!r}; give a tensorbandits.Client, or bandits by name")
         self._bandits, self._values, self._hold, self._remember = bandits, dict(values or {}), hold, remember
+        self._subjects = subjects
         self._rewards = {
             event: [names] if isinstance(names, str) else list(names) for event, names in (rewards or {}).items()
         }
@@ -245,7 +249,7 @@ class BanditProvider(AbstractProvider):
                 shown = self._shown.get(place)
             if shown is not None and shown.context == context and time.monotonic() < shown.until:
                 return shown.decision, True
-            decision = bandit.ask(context)
+            decision = bandit.ask(context, subject=who) if self._subjects else bandit.ask(context)
             kept = 0.0 if decision.by == "fallback" else self._hold  # the service may be back at any moment
             with self._lock:
                 self._shown[place] = _Shown(decision, context, time.monotonic() + kept)

@@ -73,13 +73,13 @@ class AsyncRemoteBandit(Decisions):
 
     async def explain(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         level: float = 0.9,
         arms: int = 10,
         backend: Backend | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> Believed:
         """Return what is believed: main effects, interactions, levels that are alike, best arms; as frames.
 
@@ -88,7 +88,7 @@ class AsyncRemoteBandit(Decisions):
         check_backend(backend)
         body: dict[str, Any] = {"level": level, "arms": arms}
         if context or labels:
-            body["context"] = wire.merged(context, labels)
+            body["context"] = wire.merged(context, labels, numbers=True)
         said = await self._exchange.call(wire.post(self._path("explain"), body))
         frames = {
             name: files.from_records(said[name], backend) for name in ("effects", "interactions", "alike", "arms")
@@ -177,15 +177,35 @@ class AsyncRemoteBandit(Decisions):
     # Levels, rules and settings.
 
     async def add_level(
-        self, mode: str, label: Label, *, like: Label | None = None, rewards: float | None = None
+        self,
+        mode: str,
+        label: Label,
+        *,
+        like: Label | None = None,
+        rewards: float | None = None,
+        features: Any = None,
     ) -> None:
-        """Give a mode another level, which starts from the prior, or ``like`` another one.
+        """Give a mode another level, which starts from the prior, ``like`` another one, or from its ``features``.
 
         The arguments are those of :meth:`tensorbandits.Bandit.add_level`.
         """
         more = {"like": None if like is None else wire.one_label(mode, like), "rewards": rewards}
+        more["features"] = None if features is None else wire.values(mode, features)
         given = {name: value for name, value in more.items() if value is not None}
         await self._write({"mode": mode, "label": wire.one_label(mode, label), **given}, "levels")
+
+    async def describe(self, mode: str, features: Any, *, anew: bool = False) -> None:
+        """Say what levels of a mode are like, from now on.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.describe`.
+        """
+        levels = None if features is None else wire.described(mode, features)
+        await self._write({"mode": mode, "levels": levels, **({"anew": True} if anew else {})}, "features")
+
+    async def features(self, mode: str) -> dict[Label, dict[str, Any]]:
+        """Return the features of the levels of a mode, as they are now; what is missing is left out."""
+        said = await self._exchange.call(wire.get(self._path("features"), mode=mode))
+        return {read(one["label"]): one["features"] for one in said["levels"]}
 
     async def retire_level(self, mode: str, label: Label) -> None:
         """Choose a level no more; rewards of decisions that have it are still taken."""
@@ -194,6 +214,15 @@ class AsyncRemoteBandit(Decisions):
     async def restore_level(self, mode: str, label: Label) -> None:
         """Choose a retired level again, with all that was learned of it."""
         await self._write({"mode": mode, "label": wire.one_label(mode, label)}, "levels", "restore")
+
+    async def split_region(self, mode: str, region: str, at: float | None = None, *, number: str | None = None) -> None:
+        """Split a region of a mode of numbers in two.
+
+        The arguments are those of :meth:`tensorbandits.Bandit.split_region`.
+        """
+        more = {"at": at, "number": number}
+        given = {name: value for name, value in more.items() if value is not None}
+        await self._write({"mode": mode, "region": region, **given}, "regions", "split")
 
     async def forbid(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> None:
         """Record a rule: arms with all of these labels may not be chosen. A rule that is there already is left."""
@@ -230,15 +259,17 @@ class AsyncRemoteBandit(Decisions):
         trials: str | None = None,
         columns: Mapping[str, str] | None = None,
         fixed: Mapping[str, Label] | None = None,
-        unknown: str = "error",
+        unknown: str | None = None,
         missing: str = "error",
         clean: Clean | None = None,
         weight: float = 1.0,
+        features: Mapping[str, Sequence[str]] | None = None,
     ) -> WarmStart:
         """Learn the rewards of a log, a data frame of any kind with one row per event; all of them, or none.
 
         The arguments are those of :meth:`tensorbandits.Bandit.tell_log`. The log goes as one Parquet file, which must
-        not be larger than the service takes: leave out columns that are not needed, and send long logs in parts.
+        not be larger than the service takes: leave out columns that are not needed, and send long logs in parts. So
+        ``features`` are names of its columns, by mode.
         """
         request = wire.upload(
             self._path("import"),
@@ -247,9 +278,10 @@ class AsyncRemoteBandit(Decisions):
             trials=trials,
             columns=None if columns is None else json.dumps(dict(columns)),
             fixed=None if fixed is None else json.dumps(wire.merged(fixed, {})),
-            unknown=None if unknown == "error" else unknown,
+            unknown=unknown,
             missing=None if missing == "error" else missing,
             weight=None if weight == 1.0 else weight,
+            features=None if features is None else json.dumps({mode: list(some) for mode, some in features.items()}),
         )
         said = await self._exchange.call(request)
         return _warm_start(said)

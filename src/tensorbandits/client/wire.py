@@ -14,7 +14,8 @@ from tensorbandits.bandit.settings import written_setting
 from tensorbandits.base.checks import is_sequence
 from tensorbandits.client.errors import ServerError
 from tensorbandits.client.messages import HttpRequest
-from tensorbandits.space import Space
+from tensorbandits.space import Numeric, Space
+from tensorbandits.space.features import levels_of, values_of, written_values
 from tensorbandits.space.labels import Label, key, plain, read, written
 
 _NEEDED = {one.name for one in fields(Decision)}
@@ -79,13 +80,21 @@ def _plain(value: Any) -> Any:
     return found
 
 
-def merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return labels by mode, given as a mapping and as keywords, as JSON can hold them."""
+def merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any], *, numbers: bool = False) -> dict[str, Any]:
+    """Return labels by mode, given as a mapping and as keywords, as JSON can hold them.
+
+    With ``numbers`` they may be numbers, of which ``None`` and NaN say that one is not known.
+    """
     if labels is not None and not isinstance(labels, Mapping):
         raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}, or offer='a'")
     if twice := sorted(set(labels or {}) & set(named)):
         raise ValueError(f"mode {twice[0]!r} is given twice; give it once")
-    return {mode: label_or_list(mode, label) for mode, label in {**(labels or {}), **named}.items()}
+    given = {**(labels or {}), **named}
+    if numbers:
+        lacking = [name for name, one in given.items() if one is None or (isinstance(one, float) and one != one)]
+        known = {name: label_or_list(name, one) for name, one in given.items() if name not in lacking}
+        return known | dict.fromkeys(lacking)
+    return {mode: label_or_list(mode, label) for mode, label in given.items()}
 
 
 def label_or_list(mode: str, label: Any) -> Any:
@@ -139,17 +148,41 @@ def create(name: str, space: Space, settings: Mapping[str, Any]) -> dict[str, An
     """Return the body that makes a bandit."""
     given = dict(settings)
     own = {name: written_setting(name, given.pop(name)) for name in sorted(_OWN & set(given))}
+    levels = dict(zip(space.modes, space.levels, strict=True))
+    said = {
+        mode: described(mode, list(zip(levels[mode], one.rows, strict=True))) for mode, one in space.features.items()
+    }
     return {
         "name": name,
         "modes": {
-            mode: [label_or_list(mode, label) for label in labels]
-            for mode, labels in zip(space.modes, space.levels, strict=True)
+            mode: Numeric.of(space.regions[mode]).written()
+            if mode in space.regions
+            else [label_or_list(mode, label) for label in labels]
+            for mode, labels in levels.items()
         },
         "context": [space.modes[mode] for mode in space.context],
-        "rules": [rule_body(rule) for rule in space.rules],
+        "rules": [rule_body(rule) for rule in space.rules if not _of_before(space, rule)],
+        **({"features": said} if said else {}),
         **own,
         **({"settings": given} if given else {}),
     }
+
+
+def _of_before(space: Space, rule: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Say whether a rule is of the region for all numbers that there was before regions were learned."""
+    ((_, labels),) = rule.items()
+    return any(one.first and labels.get(mode) == one.labels[0] for mode, one in space.regions.items())
+
+
+def values(mode: str, features: Any) -> dict[str, Any]:
+    """Return the features of one level as JSON can hold them."""
+    return written_values(values_of(features, mode))
+
+
+def described(mode: str, features: Any) -> list[dict[str, Any]]:
+    """Return the features of some levels as JSON can hold them."""
+    pairs = levels_of(features, mode)
+    return [{"label": one_label(mode, label), "features": written_values(one)} for label, one in pairs]
 
 
 def rule_body(rule: Any) -> dict[str, Any]:

@@ -18,7 +18,10 @@ Schema = Mapping[str, Any]  # of column names to narwhals types
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SHOWN = 30  # columns that an error lists
-_BINS = "weekday, hour, month, or slots of so many hours that divide 24: 2h, 3h, 4h, 6h, 8h, 12h"
+_BINS = (
+    "weekday, hour, month, or slots of so many hours that divide 24: 2h, 3h, 4h, 6h, 8h, 12h; and of numbers regions: "
+    "'8 regions'"
+)
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,14 @@ class Mode:
     """A mode of a log: its name as given, its column, and its bin (``weekday``, ``hour``, ``month``, ``3h``) if any.
 
     ``wide`` says that its levels are whole numbers of more than 64 bits, which come from their engine as text.
+    ``regions`` are the names of regions of numbers, of which the column has the indices.
     """
 
     name: str
     column: str
     bin: str | None = None
     wide: bool = False
+    regions: tuple[str, ...] = ()
 
     @property
     def hours(self) -> int | None:
@@ -71,6 +76,8 @@ class Mode:
         >>> Mode("time:weekday", "time", "weekday").label(1), Mode("time:3h", "time", "3h").label(2)
         ('Mon', '06-09')
         """
+        if self.regions:
+            return self.regions[int(key)]
         if self.bin == "weekday":
             return _WEEKDAYS[self.position(key)]
         if self.bin == "month":

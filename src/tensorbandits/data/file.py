@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from tensorbandits.base.checks import check_installed, is_sequence
 from tensorbandits.data.columns import parse_modes
 from tensorbandits.data.log import Log, from_log
+from tensorbandits.space import Numeric
 
 # Nothing of this is guessed, as a wrong guess leaves out lines.
 _CSV: dict[str, Any] = {"header": True, "comment": "", "quotechar": '"', "escapechar": '"'}
@@ -41,7 +42,34 @@ def read_log(path: str | os.PathLike[str], modes: Sequence[str], reward: str, **
         if place.suffix.lower() == ".parquet":
             return from_log(duckdb.read_parquet(name), modes, reward, **options)
         others = [options.get("trials"), options.get("propensity")]
-        return from_log(_open_csv(place, name, modes, reward, others), modes, reward, **options)
+        return from_log(_open_csv(place, name, modes, reward, others, options.get("numeric")), modes, reward, **options)
+
+
+def read_features(path: str | os.PathLike[str], mode: str) -> Any:
+    """Return the features of the levels of a mode in a CSV or Parquet file, as a data frame with a column of labels.
+
+    Labels in a CSV file are text, as written, as those of :func:`read_log` are.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = Path(folder, "offers.csv")
+    ...     _ = place.write_text("offer,price\\n007,9.5\\n7,3\\n")
+    ...     read_features(place, "offer").to_pydict()
+    {'offer': ['007', '7'], 'price': [9.5, 3.0]}
+    """
+    check_installed("reading features", "duckdb", "pyarrow")
+    import duckdb
+
+    place = _check_file(path)
+    with _one_line(place):
+        name = glob.escape(str(place))
+        if place.suffix.lower() == ".parquet":
+            return duckdb.read_parquet(name).to_arrow_table()
+        found = duckdb.read_csv(name, **_CSV)
+        if mode not in found.columns:
+            listed = ", ".join(map(repr, found.columns))
+            raise ValueError(f"{place} has no column {mode!r}, which says of which level a row is; it has {listed}")
+        return duckdb.read_csv(name, **_CSV, dtype={mode: "VARCHAR"}).to_arrow_table()
 
 
 def _check_file(path: str | os.PathLike[str]) -> Path:
@@ -57,19 +85,33 @@ def _check_file(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def _open_csv(place: Path, name: str, modes: Sequence[str], reward: str, others: Sequence[str | None]) -> Any:
+def _open_csv(
+    place: Path,
+    name: str,
+    modes: Sequence[str],
+    reward: str,
+    others: Sequence[str | None],
+    numeric: Mapping[str, Numeric] | None = None,
+) -> Any:
     """Return a CSV file as a relation whose modes are text, unless they are times, and whose numbers are floats."""
     import duckdb
     import narwhals as nw
 
+    from tensorbandits.data.numbers import column_names
+
     found = duckdb.read_csv(name, **_CSV)
     _check_names(place, _header(place, len(found.columns)), [*(modes if is_sequence(modes) else ()), reward, *others])
     schema = nw.from_native(found).collect_schema()
+    declared = {mode: list(one.named(mode).numbers) for mode, one in (numeric or {}).items()}
+    named = [one for one in modes if isinstance(one, str)] if is_sequence(modes) else []
+    columns = {mode: declared.get(mode) or (None if mode in schema else column_names(mode)) for mode in named}
+    plain = [mode for mode in modes if not isinstance(mode, str) or not columns[mode]] if named else modes
     types = {
         mode.column: "VARCHAR"
-        for mode in parse_modes(modes, schema)
+        for mode in (parse_modes(plain, schema, least=1) if plain else ())
         if not isinstance(schema[mode.column], (nw.Datetime, nw.Date))
     }
+    types |= {number: "DOUBLE" for some in columns.values() for number in some or () if number in schema}
     for column in filter(None, (reward, *others)):  # the first lines may be whole numbers, and a later one not
         if column in schema and column not in types and schema[column].is_numeric():
             types[column] = "DOUBLE"

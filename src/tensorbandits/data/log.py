@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbandits.base import pieces
-from tensorbandits.base.checks import Cell, check_installed, check_probability, check_seed
+from tensorbandits.base.checks import Cell, check_installed, check_probability, check_seed, is_sequence
 from tensorbandits.data.cleaning import Clean, Step, applied, check_clean
 from tensorbandits.data.columns import Mode, check_top
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.held_out import Rewards, summed
 from tensorbandits.model.revenue import Revenue, RevenueKind
-from tensorbandits.space import Space
+from tensorbandits.space import Numeric, Space
 from tensorbandits.space.labels import Label
+from tensorbandits.space.regions import Regions
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Log:
 
     ``reward``, ``trials`` and ``propensity`` are the names of those columns; ``rows`` how many rows were read;
     ``dropped`` how many of them were left out, by reason; ``options`` what it was read with: ``top``, ``missing``,
-    ``kind`` and ``clean``, if they were given.
+    ``kind`` and ``clean``, if they were given; ``numeric`` the modes that are of numbers, as a space takes
+    them.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"ad": ["a", "b", "a"], "site": ["x", "x", "y"], "clicks": [1, 0, 3], "shown": [9, 4, 5]})
@@ -58,6 +60,7 @@ class Log:
     _source: Source = field(repr=False)
     _lookups: tuple[dict[Any, int], ...] = field(repr=False)  # of the engine's keys to indices, per mode
     _top: frozenset[str] = field(repr=False)
+    numeric: Mapping[str, Numeric] = field(default_factory=dict)
 
     make_world: ClassVar[Callable[..., Any]]  # `World.of`, put here by the simulation, of which a log knows nothing
 
@@ -216,6 +219,7 @@ def from_log(
     missing: Missing = "error",
     kind: RevenueKind | None = None,
     clean: Clean | None = None,
+    numeric: Mapping[str, Numeric] | None = None,
 ) -> Log:
     """Read a log of rewards, one row per event, and return it as a :class:`Log`.
 
@@ -225,7 +229,9 @@ def from_log(
         up in its engine, in one pass; only one row per observed cell is brought to Python.
     modes : names of columns of text or numbers, or of times with a bin: ``"time:weekday"``, ``"time:hour"``,
         ``"time:month"``, or ``"time:3h"`` for slots of so many hours. One column may serve several modes. Times are
-        read as their column states them; those with a time zone in that zone (duckdb, Spark: the session's).
+        read as their column states them; those with a time zone in that zone (duckdb, Spark: the session's). Numbers
+        fall into regions that are learned from the log: ``"age:8 regions"``, or ``"age+tenure:12 regions"`` of several
+        together.
     reward : a column of numbers.
     trials : a column of numbers of trials, if ``reward`` counts the successes among them (clicks of impressions).
         Each trial is then a reward of 1 or 0. Rows with 0 trials name their levels, say nothing else, and are counted.
@@ -239,6 +245,8 @@ def from_log(
     clean : ``"strip"``, ``"casefold"`` or ``"strip,casefold"``: labels that differ by spaces, or by case, or by either
         are one level, of all modes or by mode: ``{"country": "strip"}``. :attr:`Log.merged` says which;
         :func:`clean_label` does the same to the label of a request.
+    numeric : modes of numbers as :class:`~tensorbandits.Numeric`, by name, for regions that are known already, as those
+        of a bandit.
 
     Levels are in natural order: numbers by value, text by its characters, weekdays from Monday, slots by time.
 
@@ -251,7 +259,15 @@ def from_log(
     >>> log.ledger[0, 1].total == sum(range(12, 24))
     True
     """
-    return _read(frame, modes, reward, trials, propensity, top, missing, kind, clean)
+    check_installed("reading a log", "narwhals")
+    from tensorbandits.data.numbers import declared
+    from tensorbandits.data.source import open_frame
+
+    opened = open_frame(frame)
+    known = declared(opened, modes, numeric) if is_sequence(modes) else {}
+    regions = {mode: (one.regions_of(mode), one.numbers) for mode, one in known.items()}
+    log = _read(opened, modes, reward, trials, propensity, top, missing, kind, clean, regions=regions)
+    return replace(log, numeric=known) if known else log
 
 
 def from_known(
@@ -263,14 +279,17 @@ def from_known(
     missing: Missing = "error",
     kind: RevenueKind | None = None,
     clean: Clean | None = None,
+    regions: Mapping[str, tuple[Regions, Sequence[str]]] | None = None,
 ) -> Log:
     """Read a log whose levels a space has already: the same, but one mode, one level and plain times will do.
+
+    ``regions`` are those of modes of numbers, each with the columns of its numbers.
 
     >>> import pyarrow as pa
     >>> from_known(pa.table({"offer": ["b", "b"], "clicks": [1, 0]}), ["offer"], "clicks")
     Log(offer: 1; 2 rewards in 1 of 1 cells, from 2 rows)
     """
-    return _read(frame, modes, reward, trials, None, None, missing, kind, clean, known=True)
+    return _read(frame, modes, reward, trials, None, None, missing, kind, clean, known=True, regions=regions)
 
 
 def _read(
@@ -284,6 +303,7 @@ def _read(
     kind: RevenueKind | None = None,
     clean: Clean | None = None,
     known: bool = False,
+    regions: Mapping[str, tuple[Regions, Sequence[str]]] | None = None,
 ) -> Log:
     """Sum up a log in its engine."""
     check_installed("reading a log", "narwhals")
@@ -298,7 +318,12 @@ def _read(
             f"both trials={trials!r} and revenue were asked for; successes out of trials say nothing of amounts: give "
             "a log with one row per decision and its amount, or 0, and leave out trials"
         )
-    source = make_source(frame, modes, reward, trials, propensity, known, kind)
+    if regions:
+        from tensorbandits.data.numbers import placed_frame
+
+        frame = placed_frame(frame, regions)
+    labels = {mode: one.labels for mode, (one, _) in (regions or {}).items()}
+    source = make_source(frame, modes, reward, trials, propensity, known, kind, labels)
     fewest = 1 if known or propensity is not None else 2  # decisions of a log may all have been alike
     if missing not in get_args(Missing):
         raise ValueError(f"missing is {missing!r}; allowed are 'error' and 'drop'")

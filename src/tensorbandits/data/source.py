@@ -8,8 +8,8 @@ Only who reads a log imports this file, as it needs narwhals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -265,11 +265,16 @@ def make_source(
     propensity: str | None,
     known: bool,
     kind: str | None = None,
+    regions: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Source:
-    """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already."""
+    """Return the log, its columns checked against their roles; ``known`` says that a space has the levels already.
+
+    ``regions`` are the names of regions, by mode, of columns that have their indices.
+    """
     opened = open_frame(frame)
     schema = opened.collect_schema()
     parsed = parse_modes(modes, schema, least=1 if known else 2)
+    parsed = tuple(replace(mode, regions=(regions or {}).get(mode.name, ())) for mode in parsed)
     for mode in parsed:
         check_kind(mode, schema, known)
     source = Source(opened, parsed, reward, trials, propensity, kind)

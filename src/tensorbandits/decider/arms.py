@@ -14,6 +14,7 @@ import numpy as np
 from tensorbandits.bandit.commands import Ask, Drawn
 from tensorbandits.bandit.law import OtherPart
 from tensorbandits.bandit.published import PublishedSnapshot
+from tensorbandits.bandit.snapshot import Snapshot, keep
 from tensorbandits.base.checks import Cell
 from tensorbandits.base.pieces import gently
 from tensorbandits.decider.tokens import TokenHeads, TokenKeys
@@ -21,7 +22,8 @@ from tensorbandits.space.labels import Label
 from tensorbandits.tensor.allowed import NothingAllowedError
 
 REQUESTS = 4_096  # of which what was worked out is kept, each with its arms
-_REST = 1_024  # arms of a floor or of the holdout that are kept for a request
+REST = 100_000  # arms of floors and of the holdout that are kept for all requests together, about 500 bytes each
+_REPEATED = 10_000  # arms of a floor or of the holdout of which those of late are worked out for the next snapshot too
 _LISTED = 10_000  # arms of a floor or of the holdout that are numbered where rules forbid some by combination
 _AT_ONCE = 4  # requests that are worked out before other threads have a moment
 
@@ -37,17 +39,39 @@ class ReadyArm(NamedTuple):
     version: int  # of the snapshot
 
 
+class ArmNames:
+    """Names the arms of one snapshot, and writes what their tokens begin with. It knows no request."""
+
+    def __init__(self, published: PublishedSnapshot, keys: TokenKeys) -> None:
+        self.published, self._heads = published, TokenHeads(keys, published.uid, published.version)
+        space = published.space
+        self._levels = space.levels  # which a space lists anew each time
+        self.given = [(at, space.modes[at]) for at in space.context]
+        self.free = [(at, name) for at, name in enumerate(space.modes) if at not in space.context]
+        self.room = REST  # for arms of floors and of the holdout; threads that count at once may be one off
+
+    def context(self, levels: Cell) -> dict[str, Label]:
+        """Return the labels of the context modes."""
+        pairs = zip(self.given, levels, strict=True)
+        return {name: self._levels[at][level] for (at, name), level in pairs}
+
+    def arm(self, cell: Cell) -> dict[str, Label]:
+        """Return the labels of the other modes."""
+        return {name: self._levels[at][cell[at]] for at, name in self.free}
+
+    def ready(self, drawn: Drawn) -> ReadyArm:
+        """Return an arm that was drawn, ready to be decided."""
+        return ReadyArm(self._heads.head(drawn), self.arm(drawn.cell), drawn, self.published.version)
+
+
 class ReadySnapshot:
     """A published snapshot, with what was worked out of requests so far. Any thread may decide from it."""
 
     def __init__(self, published: PublishedSnapshot, keys: TokenKeys) -> None:
-        self.published, self.heads = published, TokenHeads(keys, published.uid, published.version)
+        self.published, self.names = published, ArmNames(published, keys)
         self.snapshot = published.snapshot()
         self.version, self.policy, self.rollout = published.version, published.policy, published.shares.rollout
-        space = published.space
-        self.levels = space.levels  # which a space lists anew each time
-        self.given = [(at, space.modes[at]) for at in space.context]
-        self.free = [(at, name) for at, name in enumerate(space.modes) if at not in space.context]
+        self.given, self.free = self.names.given, self.names.free
         self.by_words: dict[Words, ReadyRequest] = {}  # of labels that are all text
         self._requests: dict[tuple[Cell, Any], ReadyRequest] = {}
 
@@ -55,14 +79,14 @@ class ReadySnapshot:
         """Return a request, ready to be drawn from; refuse one that could not be decided."""
         found = self._requests.get((ask.levels, ask.chosen))
         if found is None:
-            found = ReadyRequest(self, ask)
-            _keep(self._requests, (ask.levels, ask.chosen), found)
+            found = ReadyRequest(self.snapshot, self.names, ask)
+            keep(self._requests, (ask.levels, ask.chosen), found, REQUESTS)
         return found
 
     def remember(self, words: Words, request: ReadyRequest) -> None:
         """Find a request by its labels from now on, if they are all text: others may be equal and yet not the same."""
         if all(type(label) is str for _, label in words):
-            _keep(self.by_words, words, request)
+            keep(self.by_words, words, request, REQUESTS)
 
     def prepare(self, before: ReadySnapshot) -> None:
         """Work out the requests that were decided from the snapshot before this one."""
@@ -70,33 +94,43 @@ class ReadySnapshot:
         ready: dict[int, ReadyRequest] = {}
         for request in gently(used, _AT_ONCE):
             try:
-                ready[id(request)] = self.request(request.ask)
+                found = ready[id(request)] = self.request(request.ask)
+                found.prepare(request)
             except (IndexError, ValueError):  # a level is retired now; whoever asks again is told so
                 continue
         for words, request in gently(list(before.by_words.items()), 64 * _AT_ONCE):
-            if (found := ready.get(id(request))) is not None:
-                self.by_words[words] = found
+            if id(request) in ready:
+                self.by_words[words] = ready[id(request)]
 
 
 class ReadyRequest:
-    """The law of one request, ready to be drawn from. Any thread may draw."""
+    """The law of one request, ready to be drawn from. Any thread may draw.
 
-    def __init__(self, ready: ReadySnapshot, ask: Ask) -> None:
+    It does not know the snapshot that keeps it, so that both are gone as soon as nobody decides from them.
+    """
+
+    def __init__(self, snapshot: Snapshot, names: ArmNames, ask: Ask) -> None:
         self.ask = ask
         self.used = False  # since the snapshot is decided from
-        self._ready, self._draws = ready, ready.published.draws
+        self._names, self._draws = names, names.published.draws
         try:
-            self._law = ready.snapshot.law(ask)
-            outcomes = self._law.outcomes(self._draws)
+            self._law = snapshot.law(ask)
+            outcomes = [(share, drawn) for share, drawn in self._law.outcomes(self._draws) if share > 0.0]
         except NothingAllowedError:
-            raise ValueError(ready.snapshot.nothing(ask)) from None
-        pairs = zip(ready.given, ask.levels, strict=True)
-        self.context: dict[str, Label] = {name: ready.levels[at][level] for (at, name), level in pairs}
-        self._arms = [self._arm(drawn) for _, drawn in outcomes]
+            raise ValueError(snapshot.nothing(ask)) from None
+        self.context = names.context(ask.levels)
+        self._arms = [names.ready(drawn) for _, drawn in outcomes]
         self._others: list[tuple[OtherPart, dict[int, ReadyArm]]] = [(part, {}) for part in self._law.others()]
         shares = [*(share for share, _ in outcomes), *(part.share for part, _ in self._others)]
         self._ends = [0.0, *accumulate(shares)]
         self._ends[-1] = 1.0  # sums of shares may be a bit less
+
+    def prepare(self, before: ReadyRequest) -> None:
+        """Work out the arms of floors and of the holdout that came of late, of which others will come again."""
+        for (part, known), (other, numbers) in zip(self._others, before._others, strict=False):
+            if part.group.count == other.group.count <= _REPEATED:
+                for number in gently(list(numbers), 16 * _AT_ONCE):
+                    self._other(part, known, number)
 
     def draw(self, at: float, rng: np.random.Generator) -> ReadyArm:
         """Return an arm, given a random number from 0 to below 1; ``rng`` is for arms that are too many to number."""
@@ -106,33 +140,23 @@ class ReadyRequest:
         part, known = self._others[place - len(self._arms)]
         begin, group = self._ends[place], part.group
         if group.combined and group.count > _LISTED:
-            return self._arm(self._law.other(part, group.draw(rng), self._draws))
+            return self._names.ready(self._law.other(part, group.draw(rng), self._draws))
         number = min(int((at - begin) / (self._ends[place + 1] - begin) * group.count), group.count - 1)
-        found = known.get(number)
-        if found is None:
-            found = self._arm(self._law.other(part, group.arm(number), self._draws))
-            if len(known) < _REST:
-                known[number] = found
+        return known.get(number) or self._other(part, known, number)
+
+    def _other(self, part: OtherPart, known: dict[int, ReadyArm], number: int) -> ReadyArm:
+        """Return an arm of a floor or of the holdout, by its number, and keep it if there is room."""
+        found = self._names.ready(self._law.other(part, part.group.arm(number), self._draws))
+        if self._names.room > 0:
+            self._names.room -= 1
+            known[number] = found
         return found
 
     def played(self, cell: Cell, propensity: float | None) -> ReadyArm:
         """Return the arm that a caller's own rule plays."""
-        return self._arm(Drawn(cell, propensity, "caller", chances=self._law.chances))
+        return self._names.ready(Drawn(cell, propensity, "caller", chances=self._law.chances))
 
     def best(self) -> dict[str, Label]:
         """Return the arm believed best, of those that are best in one of the draws."""
         cells = sorted(set(self._draws.best(self._draws.numbers, self._law.query)))
-        cell = cells[int(self._ready.published.believed(cells).argmax())]
-        return {name: self._ready.levels[at][cell[at]] for at, name in self._ready.free}
-
-    def _arm(self, drawn: Drawn) -> ReadyArm:
-        ready, cell = self._ready, drawn.cell
-        return ReadyArm(
-            ready.heads.head(drawn), {name: ready.levels[at][cell[at]] for at, name in ready.free}, drawn, ready.version
-        )
-
-
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    while len(kept) >= REQUESTS:  # other threads may remove one meanwhile
-        kept.pop(next(iter(kept), None), None)
-    kept[key] = value
+        return self._names.arm(cells[int(self._names.published.believed(cells).argmax())])

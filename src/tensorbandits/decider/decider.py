@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from tensorbandits.decider.arms import ReadyArm, ReadyRequest, ReadySnapshot
 from tensorbandits.decider.following import Follower, NoSnapshotError
 from tensorbandits.decider.sending import EventSender, Sink, ToldEvent
 from tensorbandits.decider.sources import GivenSource, source_of
-from tensorbandits.decider.tokens import Token, TokenKeys, make_token
+from tensorbandits.decider.tokens import Token, TokenKeys, looks_like_token, make_token
 from tensorbandits.space.labels import Label
 
 _NUMBERS = 4_096  # random numbers that are made at once
@@ -55,6 +55,15 @@ class SnapshotDecision(Decision):
         for name in ("snapshot", "draw", "would"):
             del result[name]
         return result
+
+
+class Question(NamedTuple):
+    """What one of many decisions is asked with; see :meth:`Decider.ask`."""
+
+    context: Mapping[str, Label]
+    allowed: Mapping[str, Sequence[Label]] | None = None
+    played: Mapping[str, Label] | None = None
+    propensity: float | None = None
 
 
 class Decider:
@@ -130,15 +139,29 @@ class Decider:
 
     def _own(self) -> None:
         self._lock = threading.Lock()
+        self._begun = False
         self._uniforms: list[float] = []
         self._randoms: list[bytes] = []
 
     def _begin(self) -> None:
-        """Start the threads, in each process once."""
-        if not isinstance(self._follower.source, GivenSource):
-            self._follower.start()
-        if self._sender is not None:
-            self._sender.start()
+        """Start the threads, in each process once: a child of a fork does so when it is first used."""
+        with self._lock:
+            if self._begun or self._closed:
+                return
+            self._begun = True
+            if not isinstance(self._follower.source, GivenSource):
+                self._follower.start()
+            if self._sender is not None:
+                self._sender.start()
+
+    def _ready(self) -> ReadySnapshot:
+        """Return what is decided from, or say why there is nothing."""
+        if not self._begun:
+            self._begin()
+        ready = self._follower.ready
+        if ready is None:
+            raise self._missing()
+        return ready
 
     def _own_again(self) -> None:
         """Be of use in a child process: other random numbers and ids, and threads of its own when it first decides."""
@@ -149,10 +172,9 @@ class Decider:
             self._sender.own_again()
 
     def _refill(self) -> None:
-        """Make random numbers, and be at work in a child process that decides for the first time."""
+        """Make random numbers."""
         with self._lock:
             if not self._uniforms:
-                self._begin()
                 self._uniforms.extend(self._rng.random(_NUMBERS).tolist())
             if not self._randoms:
                 content = os.urandom(8 * _NUMBERS // 4)
@@ -162,13 +184,13 @@ class Decider:
 
     def ask(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
         played: Mapping[str, Label] | None = None,
         propensity: float | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> SnapshotDecision:
         """Decide, given the labels of the context modes: as keywords, or as a mapping.
 
@@ -176,11 +198,11 @@ class Decider:
         ``played``, and with which ``propensity`` if the rule has chance in it; the decision says what to play.
         """
         ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
+        if ready is None or not self._begun:
+            ready = self._ready()
         words = (
             tuple(labels.items())
-            if not context
+            if context is None
             else (*context.items(), *labels.items())
             if type(context) is dict
             else None
@@ -196,24 +218,6 @@ class Decider:
         if played is not None or ready.rollout is not None:
             return self._beside(ready, request, played, propensity)
         return self._made(ready, request)
-
-    def refuse(
-        self,
-        context: Mapping[str, Label] | None = None,
-        /,
-        *,
-        allowed: Mapping[str, Sequence[Label]] | None = None,
-        played: Mapping[str, Label] | None = None,
-        propensity: float | None = None,
-        **labels: Label,
-    ) -> None:
-        """Refuse a request that :meth:`ask` would refuse, without deciding it."""
-        ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
-        request = ready.request(self._request(ready, context, labels, allowed))
-        if played is not None or ready.rollout is not None:
-            self._check_played(ready, request, played, propensity)
 
     def _missing(self) -> Exception:
         if self._closed:
@@ -296,32 +300,44 @@ class Decider:
         ``contexts`` are a data frame of pandas, polars or pyarrow with a column for each context mode; or a list with a
         mapping of labels for each; without context modes also their number. The rest is as for :meth:`ask`.
         """
-        ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
-        rows = label_rows(contexts, [name for _, name in ready.given], "contexts")
+        ready = self._ready()
+        rows = label_rows(contexts, ready.published.space.requested, "contexts")
         free = [name for _, name in ready.free]
         arms = one_each("played", None if played is None else label_rows(played, free, "played"), len(rows))
         shares = one_each("propensities", propensities, len(rows))
-        requests = each_row(lambda row: ready.request(self._request(ready, row, {}, allowed)), rows)
-        if played is None and ready.rollout is None:
-            return DecisionList([self._made(ready, request) for request in requests])
-        each_row(lambda *given: self._check_played(ready, *given), requests, arms, shares)
-        found = zip(requests, arms, shares, strict=True)
-        return DecisionList([self._beside(ready, request, arm, share) for request, arm, share in found])
+        found = zip(rows, arms, shares, strict=True)
+        return DecisionList(self._each(ready, [Question(row, allowed, arm, share) for row, arm, share in found]))
+
+    def ask_each(self, questions: Sequence[Question]) -> list[SnapshotDecision]:
+        """Decide questions that each have an ``allowed`` of their own, in order, from one snapshot; or, if one is
+        refused, none."""
+        return self._each(self._ready(), questions)
+
+    def _each(self, ready: ReadySnapshot, questions: Sequence[Question]) -> list[SnapshotDecision]:
+        def checked(given: Question) -> ReadyRequest:
+            request = ready.request(self._request(ready, given.context, {}, given.allowed))
+            if given.played is not None or ready.rollout is not None:
+                self._check_played(ready, request, given.played, given.propensity)
+            return request
+
+        requests = each_row(checked, questions)
+        return [
+            self._made(ready, request)
+            if given.played is None and ready.rollout is None
+            else self._beside(ready, request, given.played, given.propensity)
+            for given, request in zip(questions, requests, strict=True)
+        ]
 
     def best(
         self,
-        context: Mapping[str, Label] | None = None,
+        context: Mapping[str, Label | None] | None = None,
         /,
         *,
         allowed: Mapping[str, Sequence[Label]] | None = None,
-        **labels: Label,
+        **labels: Label | None,
     ) -> dict[str, Label]:
         """Return the allowed arm believed best by the posterior draws of the snapshot; explores and logs nothing."""
-        ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
+        ready = self._ready()
         return ready.request(self._request(ready, context, labels, allowed)).best()
 
     # Rewards.
@@ -330,11 +346,10 @@ class Decider:
         """Hand the reward of a decision to the sink, by its id, which any decider of this bandit may have made.
 
         Whoever learns counts it once: the same again changes nothing, another one only with ``amend``. An id that was
-        not signed with a known key, was altered, is of another bandit, or is too old, is refused.
+        not signed with a known key, was altered, is of another bandit, or is too old, is refused. One that is no token
+        goes on to a service that is the sink, which knows the ids of its own decisions.
         """
-        ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
+        ready = self._ready()
         self._sink().add_rewards([self._told(ready, decision, reward, check_flag(amend, "amend"))])
 
     def tell_many(self, rewards: Any, *, amend: bool = False, id: str = "id", reward: str = "reward") -> None:
@@ -342,16 +357,16 @@ class Decider:
 
         Or a data frame of pandas, polars or pyarrow, with these in columns that are called ``id`` and ``reward``.
         """
-        ready = self._follower.ready
-        if ready is None:
-            raise self._missing()
+        ready = self._ready()
         check_flag(amend, "amend")
         told = [self._told(ready, one, value, amend) for one, value in reward_rows(rewards, id, reward)]
         self._sink().add_rewards(told)
 
     def _told(self, ready: ReadySnapshot, decision: Any, reward: Any, amend: bool) -> ToldEvent:
         text, now = number_of(decision), self._clock()
-        token = Token.read(text, self._keys, ready.published.uid, oldest=self._expires, now=now)
+        token = None
+        if looks_like_token(text) or not getattr(self._sink().sink, "knows_ids", False):
+            token = Token.read(text, self._keys, ready.published.uid, oldest=self._expires, now=now)
         return ToldEvent(text, now, ready.published.check_reward(reward), amend, token)
 
     def _sink(self) -> EventSender:
@@ -414,7 +429,7 @@ class Decider:
         """Hand over what waits and end; say whether nothing was lost. Programs that end by themselves do so too."""
         if self._closed:
             return True
-        self._closed, self._follower.ready = True, None
+        self._closed = True
         self._finalizer.detach()
         return _close(self._follower, self._sender, seconds)
 

@@ -41,6 +41,7 @@ class Follower:
 
     def _began(self) -> None:
         self._turn = threading.Lock()  # held while looking
+        self._swap = threading.Lock()  # held for the moment in which a snapshot is swapped
         self._stop, self._first = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -82,7 +83,7 @@ class Follower:
                 if found is not None:
                     self._take(found)
             except Exception as error:
-                if not isinstance(error, _AWAY):
+                if not isinstance(error, _AWAY) and self.problem is None:  # and not each time again
                     _LOG.exception("looking for a snapshot at %s failed", self.source.shown)
                 self._failed(error)
                 return False
@@ -110,14 +111,19 @@ class Follower:
         ready = ReadySnapshot(snapshot, self._keys)
         if before is not None:
             ready.prepare(before)
-        self.about = (snapshot.name, snapshot.uid)
-        self._mark, self.ready = found.mark, ready
-        self.swaps += 1
+        with self._swap:
+            if self._stop.is_set():
+                return
+            self.about = (snapshot.name, snapshot.uid)
+            self._mark, self.ready = found.mark, ready
+            self.swaps += 1
         self._first.set()
 
     def close(self) -> None:
-        """Look no more."""
-        self._stop.set()
+        """Look no more, and have nothing to decide from."""
+        with self._swap:
+            self._stop.set()
+            self.ready = None
 
 
 def _refuse_other(snapshot: PublishedSnapshot, before: PublishedSnapshot, shown: str) -> None:

@@ -37,13 +37,16 @@ class DecidedEvent(NamedTuple):
 
 
 class ToldEvent(NamedTuple):
-    """A reward as it waits for the sink; ``token`` is what the verified id says of the decision."""
+    """A reward as it waits for the sink; ``token`` is what the verified id says of the decision.
+
+    It is ``None`` for an id that is no token, which only sinks get that know such ids.
+    """
 
     id: str
     time: float
     reward: float
     amend: bool
-    token: Token
+    token: Token | None
 
 
 class EventBatch(NamedTuple):
@@ -63,7 +66,7 @@ class EventBatch(NamedTuple):
         """When the decisions were made that the events are about, in seconds."""
         if self.kind == "decisions":
             return [event.milliseconds / 1e3 for event in self.events]
-        return [event.token.time for event in self.events]
+        return [event.token.time for event in self.events]  # a sink that knows other ids asks for no times
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the columns of the events, times in microseconds since 1970.
@@ -195,14 +198,21 @@ class EventSender:
 
     # The thread's work.
 
-    def send(self, *, all: bool) -> bool:
-        """Write batches that are full, or all that wait; say whether that went well."""
-        with self._writing:
+    def send(self, *, all: bool, seconds: float = -1.0) -> bool:
+        """Write batches that are full, or all that wait; say whether that went well.
+
+        If another thread is at it, wait for it so many ``seconds``, or as long as it takes.
+        """
+        if not self._writing.acquire(timeout=seconds):
+            return False
+        try:
             for kind in KINDS:
                 while self._batch is not None or len(self.waiting[kind]) >= (1 if all else self.sink.rows):
                     if not self._write(kind):
                         return False
-        return True
+            return True
+        finally:
+            self._writing.release()
 
     def _write(self, kind: Kind) -> bool:
         if self._batch is None:
@@ -243,18 +253,22 @@ class EventSender:
     def flush(self, seconds: float) -> bool:
         """Send all that waits, trying again for so many seconds; say whether nothing waits any more."""
         until = time.monotonic() + seconds
-        while not self.send(all=True):
-            if time.monotonic() > until:
+        while not self.send(all=True, seconds=max(until - time.monotonic(), 0.0)):
+            left = until - time.monotonic()
+            if left <= 0.0:
                 return False
-            time.sleep(min(0.05, seconds))
+            time.sleep(min(_PAUSE, left))
         return True
 
     def close(self, seconds: float) -> bool:
-        """Send what waits, and end; say whether nothing is lost."""
+        """Send what waits, and end; say whether nothing is lost. A write that hangs is not waited for any longer."""
         self._stop.set()
         self._news.set()
         done = self.flush(seconds)
         if not done:
-            _LOG.warning("%d events could not be written and are lost: %s", self.backlog, self.problem)
-        self.sink.close()
+            why = self.problem or "the sink has not answered"
+            _LOG.warning("%d events could not be written and are lost: %s", self.backlog, why)
+        if self._writing.acquire(blocking=False):
+            self._writing.release()
+            self.sink.close()
         return done

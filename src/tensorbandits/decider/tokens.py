@@ -38,6 +38,7 @@ _LONGEST = 200  # characters
 _BY = {by: at for at, by in enumerate(BY)}
 _DOUBLE, _DOUBLES = struct.Struct(">d"), struct.Struct(">dd")
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
+_UNKNOWN = "the token is signed, but of a form that this release does not know; upgrade tensorbandits here"
 _SECRET = "for example python -c 'import secrets; print(secrets.token_hex(32))'"
 
 
@@ -176,6 +177,13 @@ class Token(NamedTuple):
     @classmethod
     def _of(cls, content: bytes) -> Self:
         """Return what bytes say whose signature is good."""
+        try:
+            return cls._parsed(content)
+        except (IndexError, struct.error):
+            raise TokenRefusedError(_UNKNOWN) from None
+
+    @classmethod
+    def _parsed(cls, content: bytes) -> Self:
         at = 1 + _KEY + UID_BYTES
         uid, flags = content[1 + _KEY : at].hex(), content[at]
         version, at = _number(content, at + 1)
@@ -195,7 +203,7 @@ class Token(NamedTuple):
             chances = _DOUBLES.unpack_from(content, at)
             at += 16
         if at != len(content) - _TAIL:
-            raise TokenRefusedError("the token is signed, but of a form that this release does not know; upgrade it")
+            raise TokenRefusedError(_UNKNOWN)
         time, random = int.from_bytes(content[at : at + _TIME], "big") / 1e3, content[at + _TIME : -_SIGNATURE]
         return cls(uid, time, version, draw, BY[flags & 7], tuple(cell), propensity, chances, random)
 

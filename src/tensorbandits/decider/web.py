@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -13,6 +14,16 @@ from tensorbandits.bandit.publishing import without_password
 
 _LONGEST = 2**31  # bytes of an answer
 _SAID = 500  # bytes of an error that are read
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, which would hand the API key to whoever it names."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPEN = urllib.request.build_opener(_NoRedirect).open
 
 
 class ServiceAnswer(NamedTuple):
@@ -52,14 +63,18 @@ def call(url: str, headers: dict[str, str], body: Any = None, *, seconds: float,
     if content is not None:
         headers = {**headers, "content-type": "application/json"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, content, headers), timeout=seconds) as answer:
+        with _OPEN(urllib.request.Request(url, content, headers), timeout=seconds) as answer:
             return ServiceAnswer(answer.read(_LONGEST), answer.headers.get("ETag") or "")
     except urllib.error.HTTPError as error:
         if error.code == 304:
             return None
+        if 300 <= error.code < 400:
+            where = without_password(error.headers.get("Location") or "elsewhere")
+            raise ConnectionError(f"{shown} answers {error.code}: it has moved to {where}; give that address") from None
         raise ConnectionError(f"{shown} answers {error.code}: {_said(error)}") from None
-    except urllib.error.URLError as error:
-        raise ConnectionError(f"{shown} is not reached ({error.reason})") from None
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "reason", None) or error
+        raise ConnectionError(f"{shown} is not reached ({why or type(error).__name__})") from None
 
 
 def _said(error: urllib.error.HTTPError) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from tensorbandits.bandit.publishing import redis_at, without_password
 from tensorbandits.base.checks import check_count, check_installed, check_positive
 from tensorbandits.base.folders import Folder
-from tensorbandits.decider.sending import EventBatch, Sink
+from tensorbandits.decider.sending import KINDS, EventBatch, Sink
 from tensorbandits.decider.web import bandit_address, call, headers_of
 
 _SECONDS = 30.0  # that a service has to answer
@@ -22,6 +22,8 @@ _MOST = 1_000  # rewards of one request to a service
 
 class _Rolled:
     """When a batch is handed over: after so many events, or so many seconds."""
+
+    knows_ids = False  # whether rewards of ids that are no tokens may be handed over too
 
     def __init__(self, rows: int, seconds: float) -> None:
         self.rows, self.seconds = check_count(rows, "rows"), check_positive(seconds, "seconds")
@@ -49,8 +51,13 @@ class ParquetSink(_Rolled):
     def __init__(self, address: str | os.PathLike[str], *, rows: int = 50_000, seconds: float = 10.0) -> None:
         super().__init__(rows, seconds)
         check_installed("a lake", "pyarrow", extra="lake")
+        from tensorbandits.lake import records
+
         self._folder = Folder(address)
         self._writer = uuid.uuid4().hex[:12]
+        for kind in KINDS:  # what writing loads is loaded now, and not while the first decisions wait to be written
+            names = records.schema(kind, "any", "00").names
+            records.packed(records.table(kind, {name: [] for name in names}, "any", "00"))
 
     def own_again(self) -> None:
         """Write files of other names than the parent process."""
@@ -124,9 +131,13 @@ class HttpSink(_Rolled):
     name : what the page of the service calls this decider.
     rows, seconds : as for :class:`~tensorbandits.ParquetSink`.
 
+    Rewards of ids that are no tokens go there too: the service knows those of its own decisions.
+
     >>> HttpSink("https://bandits.example/v1/bandits/offers", api_key="tb_...", name="web-1")
     HttpSink('https://bandits.example/v1/bandits/offers')
     """
+
+    knows_ids = True
 
     def __init__(
         self,

@@ -74,14 +74,24 @@ def distances(tensor: Tensor, mode: int) -> Floats:
     >>> distances(tensor, 0).round(3).tolist()
     [[0.0, 2.828, 0.0], [2.828, 0.0, 2.828], [0.0, 2.828, 0.0]]
     """
+    rows = profiles(tensor, mode)
+    squares = (rows**2).sum(axis=1)
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)))
+
+
+def profiles(tensor: Tensor, mode: int) -> Floats:
+    """Return rows of the levels of a mode (p, n) whose distances are how far the values of two levels are apart.
+
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [3], [1]]), np.array([[2.0], [0]])))
+    >>> profiles(tensor, 0).round(3).tolist()
+    [[1.414], [4.243], [1.414]]
+    """
     if isinstance(tensor, Pairs):
-        return pairs_anova.distances(tensor, mode)
+        return pairs_anova.profiles(tensor, mode)
     moments = [np.eye(U.shape[1]) if j == mode else U.T @ U / len(U) for j, U in enumerate(tensor.factors)]
     unfolded = np.moveaxis(tensor.core, mode, 0).reshape(tensor.rank[mode], -1)
     weighted = np.moveaxis(multi_mode_dot(tensor.core, moments), mode, 0).reshape(tensor.rank[mode], -1)
-    rows = tensor.factors[mode] @ np.linalg.cholesky(_lifted(unfolded @ weighted.T))
-    squares = (rows**2).sum(axis=1)
-    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)))
+    return np.asarray(tensor.factors[mode] @ np.linalg.cholesky(_lifted(unfolded @ weighted.T)))
 
 
 def coordinates(draws: Sequence[Tensor], mode: int, count: int) -> tuple[Floats, Floats]:

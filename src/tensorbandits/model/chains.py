@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tensorbandits.base.checks import Cell
-from tensorbandits.model.features import NO_FEATURES, Features
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
 from tensorbandits.model.gibbs import Chain, Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.pairs import PairsChain
@@ -42,7 +42,7 @@ def chain_from_prior(
     likelihood: Likelihood,
     decay: float = 1.0,
     residual: bool = False,
-    features: Features = NO_FEATURES,
+    features: DescribedModes = NOT_DESCRIBED,
 ) -> AnyChain:
     """Return the sampler of a structure, with everything drawn from the prior; the rank counts free columns."""
     more: dict[str, Any] = {"likelihood": likelihood, "residual": residual, "features": features}
@@ -57,7 +57,7 @@ def chain_from_state(
     shape: Cell,
     rank: Cell,
     likelihood: Likelihood,
-    features: Features = NO_FEATURES,
+    features: DescribedModes = NOT_DESCRIBED,
 ) -> AnyChain:
     """Return the sampler that its ``state()`` described, which must be of this structure, shape and rank."""
     found = state["structure"]

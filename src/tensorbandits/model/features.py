@@ -2,57 +2,101 @@
 
 With ``F`` (p, m) the features of the levels of a mode, standardised, and ``U`` (p, r) its rows::
 
-    U  =  F B + tau E,    E ~ N(0, 1),    B = phi Z / sqrt(m),    Z ~ N(0, 1),    tau, phi ~ |N(0, 1/2)|
+    U  =  1 b' + F B + tau E,    E ~ N(0, 1),    b ~ N(0, 1),    B = phi Z / sqrt(m),    Z ~ N(0, 1)
 
-so that ``tau^2 + phi^2`` is 1 in the prior mean, and rows keep the scale that the core expects. With ``phi`` near 0
-features say nothing, with ``tau`` near 0 they say everything; how much they say is learned. Every step draws from the
-exact conditional law, or is a Metropolis step that leaves it alone. Those given the rows (*centred*) move when levels
-have much of their own; those that move the rows too, given the rewards (*non-centred*), move when they have little.
+where ``phi^2 = 1 - tau^2`` is the share of the rows that features explain: the core has a scale of its own, so that
+rows need none. Its prior is a beta law with both shapes 1/8, as features may well say nothing, or everything. Without
+the average row ``b``, features that are about 0 could not say anything of rows that are not; and where structures have
+main effects, rows can be moved by the same with no value changed.
+
+Every step draws from the exact conditional law, or is a Metropolis step that leaves it alone. Those given the rows
+(*centred*) move when levels have much of their own; those that move the rows too, given the rewards (*non-centred*),
+move when they have little. The rows of levels without rewards are averaged out, and redrawn next: else the scales could
+not leave them behind.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from tensorbandits.base.checks import Cell, check_array, check_level, check_positive
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.model.described import LEAST, SHAPE, ModeFeatures
+from tensorbandits.tensor.tucker import Floats, Ints
 
 Features = Mapping[int, Floats]  # those of the levels, standardised, (p_j, m_j), by position of the mode
 NO_FEATURES: Features = {}
-MOVING = 0.25  # how often a sweep moves rows together with what features say of them
+MOVING = 0.15  # how often a sweep or two move rows together with what features say of them; of many, each time
 MOST = 1_000  # features of a mode
-HALF = 0.5  # the prior's variance of tau and phi before they are taken without their sign
-_LEAST = 1e-3  # tau and phi: less says as much
-_STEPS = 2  # of Metropolis on the logarithm of a scale
+_DETERMINED = 0.99  # a share that features explain, which leaves next to nothing for a level's own
+_STEPS = 3  # of Metropolis on the scales
 _AT_ONCE = 8  # coefficients that are redrawn together given the rewards, for each column
 _LARGEST, _LARGEST_FEATURE = 1e60, 1e4  # coefficient; feature, whose size should be about 1
-_FAR = 6.0  # deviations above the mean, beyond which a normal number is drawn as an exponential one
+
+
+class RowPlace(NamedTuple):
+    """Where the free rows of a mode are among the rows and precisions of all modes, and the sizes of their columns."""
+
+    at: Ints  # where its rows start, how wide they are, how many columns are fixed, where its columns start
+    sizes: Floats  # (q,)
+
+    @classmethod
+    def alone(cls, columns: int) -> Self:
+        """Return that of rows (p, columns) by themselves."""
+        return cls(np.array([0, columns, 0, 0], dtype=np.int64), np.ones(columns))
 
 
 class FeaturePrior:
-    """The prior of the rows (p, r) of a mode given features (p, m), and one draw of its coefficients and scales."""
+    """The prior of the rows (p, q) of a mode given its features, and one draw of its coefficients and scales."""
 
-    def __init__(self, features: Floats, B: Floats, tau: float, phi: float) -> None:
-        self.features, self.B, self.tau, self.phi = features, B, tau, phi
-        # F'F = V diag(s) V', in which the coefficients given the rows are independent.
-        self._s, self._V = np.linalg.eigh(features.T @ features)
+    def __init__(self, described: ModeFeatures, B: Floats, base: Floats, tau: float, phi: float) -> None:
+        self.described = described
+        self._numbers = np.array([tau, phi, described.count, LEAST, SHAPE, float(not described.explained)])
+        self._axes = described.axes(np.zeros(len(described.features), dtype=bool))
+        self._C = np.column_stack([B.T @ self._axes.Q, base])  # (q, k + 1): along the axes, and the average row
 
     @classmethod
-    def drawn(cls, features: Floats, columns: int, rng: np.random.Generator) -> Self:
+    def drawn(cls, described: ModeFeatures, columns: int, rng: np.random.Generator) -> Self:
         """Draw coefficients and scales from their prior."""
-        tau, phi = (max(math.sqrt(HALF) * abs(x), _LEAST) for x in rng.standard_normal(2).tolist())
-        m = features.shape[1]
-        return cls(features, phi / math.sqrt(m) * rng.standard_normal((m, columns)), tau, phi)
+        tau, phi = described.scales(rng)
+        m = described.count
+        B, base = phi / math.sqrt(m) * rng.standard_normal((m, columns)), rng.standard_normal(columns)
+        return cls(described, B, base, tau, phi)
+
+    @property
+    def tau(self) -> float:
+        """The deviation of what is each level's own."""
+        return float(self._numbers[0])
+
+    @property
+    def phi(self) -> float:
+        """The deviation of what features say."""
+        return float(self._numbers[1])
+
+    @property
+    def determined(self) -> bool:
+        """Whether the prior leaves next to nothing that is a level's own, so that rows do not move by themselves."""
+        return self.described.explained > _DETERMINED
+
+    @property
+    def B(self) -> Floats:
+        """The coefficients of the features, (m, q); along what no level has, there are none."""
+        return np.asarray(self._axes.Q @ self._C[:, :-1].T)
+
+    @property
+    def base(self) -> Floats:
+        """The average row, (q,)."""
+        return self._C[:, -1].copy()
 
     @property
     def mean(self) -> Floats:
-        """What the features say of the rows, (p, r)."""
-        return np.asarray(self.features @ self.B)
+        """What the rows are about, (p, q): the average row, and what the features say."""
+        return np.asarray(self._axes.G @ self._C.T)
 
     @property
     def precision(self) -> float:
@@ -60,98 +104,131 @@ class FeaturePrior:
         return 1.0 / (self.tau * self.tau)
 
     def rows(self, noise: Floats) -> Floats:
-        """Return rows drawn from the prior, given standard normal noise of the last levels, (n, r)."""
-        return np.asarray(self.mean[len(self.features) - len(noise) :] + self.tau * noise)
-
-    def redraw(self, rows: Floats, rng: np.random.Generator) -> None:
-        """Redraw coefficients and scales given the rows (p, r)."""
-        p, r = rows.shape
-        m = self.features.shape[1]
-        variance = 1.0 / (self._s / self.tau**2 + m / self.phi**2)  # (m,), in the basis of V
-        mean = variance[:, None] * (self._V.T @ (self.features.T @ rows)) / self.tau**2
-        self.B = self._V @ (mean + np.sqrt(variance)[:, None] * rng.standard_normal((m, r)))
-        own = rows - self.mean
-        self.tau = _step(self.tau, p * r, float((own * own).sum()), rng)
-        self.phi = _step(self.phi, m * r, m * float((self.B * self.B).sum()), rng)
-
-    def redraw_with_rows(self, rows: Floats, A: Floats, b: Floats, rng: np.random.Generator) -> Floats:
-        """Redraw scales and some coefficients together with the rows, and return these.
-
-        ``A`` (p, r, r) and ``b`` (p, r) are the normal equations of the rows: what the rewards say of them.
-        """
+        """Return rows drawn from the prior, given standard normal noise of the last levels, (n, q)."""
         mean = self.mean
-        own = rows - mean
-        self.tau, own = self._stretched(self.tau, own, mean, A, b, rng)  # what is a level's own keeps its ratios
-        self.phi, mean = self._stretched(self.phi, mean, own, A, b, rng, coefficients=True)
-        own, mean = self._shifted(own, mean, A, b, rng)
-        return own + mean
+        return np.asarray(mean[len(mean) - len(noise) :] + self.tau * noise)
 
-    def _stretched(
+    def redraw(
         self,
-        scale: float,
-        part: Floats,
-        rest: Floats,
+        rewarded: NDArray[np.bool_],
+        place: RowPlace,
+        rows: Floats,
+        means: Floats,
+        precision: Floats,
+        rng: np.random.Generator,
+    ) -> None:
+        """Redraw coefficients and scales given the ``rows`` of rewarded levels, a mask (p,), whatever others are.
+
+        These must be redrawn next: ``means`` and ``precision``, those of the rows' prior, are set for that. All three
+        are flat, and have other modes too.
+        """
+        from tensorbandits.model._features_kernels import redraw_coefficients
+
+        axes = self._axes = self.described.axes(rewarded)
+        noise = rng.standard_normal(self._C.size + _STEPS)
+        redraw_coefficients(
+            *(rows, *place, axes.levels, axes.G, axes.T, axes.squares, axes.told, self._numbers, self._C),
+            *(noise, noise[self._C.size :], rng.standard_exponential(_STEPS), means, precision),
+        )
+
+    def follow(self, place: RowPlace, means: Floats, precision: Floats) -> None:
+        """Set the means and the precision of the rows' prior, flat as :meth:`redraw` has them."""
+        from tensorbandits.model._features_kernels import set_prior
+
+        set_prior(*place, self._axes.T, self._numbers, self._C, means, precision)
+
+    def move(
+        self,
+        place: RowPlace,
+        rows: Floats,
         A: Floats,
         b: Floats,
+        means: Floats,
+        precision: Floats,
         rng: np.random.Generator,
-        *,
-        coefficients: bool = False,
-    ) -> tuple[float, Floats]:
-        """Redraw a scale with all that it multiplies, given the ratios: a normal number above the least."""
-        unit = part / scale
-        moved = np.einsum("pij,pj->pi", A, unit)
-        precision = float((unit * moved).sum()) + 1.0 / HALF
-        slope = float((unit * b).sum() - (moved * rest).sum())
-        found = _above(_LEAST, slope / precision, precision**-0.5, rng)
-        if coefficients:
-            self.B = self.B * (found / scale)
-        return found, found * unit
+    ) -> None:
+        """Redraw scales and some coefficients together with the rows of rewarded levels; the others must be next.
 
-    def _shifted(
-        self, own: Floats, mean: Floats, A: Floats, b: Floats, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
-        """Redraw some coefficients given what is each level's own."""
-        m, r = self.B.shape
-        some = np.sort(rng.choice(m, _AT_ONCE, replace=False)) if m > _AT_ONCE else np.arange(m)
-        F = self.features[:, some]
-        rest = mean - F @ self.B[some] + own
-        left = b - np.einsum("pij,pj->pi", A, rest)
-        precision = np.einsum("pa,pc,pij->aicj", F, F, A, optimize=True).reshape(len(some) * r, len(some) * r)
-        precision[np.diag_indices_from(precision)] += m / self.phi**2
-        L = np.linalg.cholesky(precision)
-        half = np.linalg.solve(L, (F.T @ left).ravel())
-        drawn = np.linalg.solve(L.T, half + rng.standard_normal(len(half)))
-        self.B = self.B.copy()
-        self.B[some] = drawn.reshape(len(some), r)
-        return own, self.mean
+        ``A`` (p, q, q) and ``b`` (p, q) are the normal equations of the rows in units of their columns' sizes: what the
+        rewards say of them.
+        """
+        from tensorbandits.model._features_kernels import move_rows
+
+        axes, (q, k) = self._axes, self._C.shape
+        some = np.arange(min(axes.told, _AT_ONCE) + 1)
+        if axes.told > _AT_ONCE:
+            some = (some + rng.integers(axes.told)) % axes.told
+        some[-1] = k - 1  # and the average row
+        move_rows(
+            *(rows, *place, A, b, axes.levels, axes.G, axes.T, self._numbers, self._C, some),
+            *(rng.standard_normal(_STEPS + q * len(some)), rng.standard_exponential(_STEPS), means, precision),
+        )
+
+    def fill(self, rows: Floats, rng: np.random.Generator) -> None:
+        """Redraw the rows (p, q) of levels without rewards, in place, from their prior."""
+        rest = np.ones(len(rows), dtype=bool)
+        rest[self._axes.levels] = False
+        rows[rest] = self.mean[rest] + self.tau * rng.standard_normal((int(rest.sum()), rows.shape[1]))
+
+    def scale(self, column: int, factor: float) -> None:
+        """Multiply the coefficients of a column, and its entry of the average row."""
+        self._C[column] *= factor
 
     def sizes(self, column: Floats, at: int) -> tuple[int, float]:
         """Return the number of coefficients of a column, and the sum of squares that it says of its scale.
 
         That is of what is each level's own and of the coefficients, each in units of its prior deviation.
         """
-        m, own = len(self.B), column - self.features @ self.B[:, at]
-        return m, float(own @ own) / self.tau**2 + m * float(self.B[:, at] @ self.B[:, at]) / self.phi**2
+        C, m = self._C[at], self.described.count
+        own, base = column - self._axes.G @ C, float(C[-1])
+        guided = float(C @ C) - base**2
+        return len(C), float(own @ own) / self.tau**2 + m * guided / self.phi**2 + base**2
 
     def explained(self) -> float:
         """Return the share of the rows' variance that features explain, as drawn."""
-        guided = float(np.mean(self.mean**2))
+        guided = float(np.var(self.mean, axis=0).mean())
         return guided / (guided + self.tau**2)
 
-    def grown(self, features: Floats) -> FeaturePrior:
-        """Return the same for other features of the levels, of which there may be more."""
-        return FeaturePrior(features, self.B, self.tau, self.phi)
+    def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeaturePrior:
+        """Return the same for other features of the levels, of which there may be more.
+
+        What is not known of a coefficient is drawn from the prior, or nothing at first, until all of them are redrawn.
+        """
+        B, Q = self.B, self._axes.Q
+        if rng is not None and Q.shape[1] < len(Q):
+            fresh = self.phi / math.sqrt(len(Q)) * rng.standard_normal(B.shape)
+            B = B + fresh - Q @ (Q.T @ fresh)
+        return FeaturePrior(described, B, self.base, self.tau, self.phi)
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
-        return {"B": self.B.copy(), "tau": self.tau, "phi": self.phi}
+        along = {"along": self._C.copy(), "rewarded": self._axes.levels.copy()}
+        return {"B": self.B, "base": self.base, "tau": self.tau, "phi": self.phi} | along
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], features: Floats, columns: int) -> Self:
+    def from_state(cls, state: Mapping[str, Any], described: ModeFeatures, columns: int) -> Self:
         """Return the draw that :meth:`state` described, which must be of as many features and columns."""
-        size = (features.shape[1], columns)
+        size = (described.count, columns)
         B = check_array(state["B"], "the coefficients of the features", size, largest=_LARGEST)
-        return cls(features, B.copy(), *_scales(state))
+        base = check_array(state["base"], "the average row given features", (columns,), largest=_LARGEST)
+        found = cls(described, B, base, *_scales(state))
+        rewarded = np.zeros(len(described.features), dtype=bool)
+        levels = np.asarray(state["rewarded"])
+        if levels.ndim != 1 or levels.dtype.kind != "i" or np.any((levels < 0) | (levels >= len(rewarded))):
+            raise ValueError(f"the levels with rewards are {levels!r}; each is one of {len(rewarded)} levels")
+        rewarded[levels] = True
+        axes, C = described.axes(rewarded), found._C
+        along = check_array(state["along"], "coefficients along axes", C.shape, largest=_LARGEST)
+        if np.allclose(axes.Q @ along[:, :-1].T, found.B, rtol=1e-9, atol=1e-9 * float(np.abs(B).max())):
+            found._axes, found._C = axes, along.copy()  # the same to the bit, unless another machine chose other axes
+        return found
+
+
+def rewarded_levels(cells: Ints, mode: int, levels: int) -> NDArray[np.bool_]:
+    """Return which levels of a mode the cells (n, d) have, (p,)."""
+    found = np.zeros(levels, dtype=bool)
+    found[cells[:, mode]] = True
+    return found
 
 
 class FeatureCovariance:
@@ -161,16 +238,14 @@ class FeatureCovariance:
     together have it, so that no chain has to find coefficients.
     """
 
-    def __init__(self, features: Floats, tau: float, phi: float) -> None:
-        self.features, self.tau, self.phi = features, tau, phi
-        values, self._Q = np.linalg.eigh(features @ features.T / features.shape[1])
-        self._values = np.maximum(values, 0.0)
+    def __init__(self, described: ModeFeatures, tau: float, phi: float) -> None:
+        self.described, self.tau, self.phi = described, tau, phi
+        self._values, self._Q = described.spectrum
 
     @classmethod
-    def drawn(cls, features: Floats, rng: np.random.Generator) -> Self:
+    def drawn(cls, described: ModeFeatures, rng: np.random.Generator) -> Self:
         """Draw the scales from their prior."""
-        tau, phi = (max(math.sqrt(HALF) * abs(x), _LEAST) for x in rng.standard_normal(2).tolist())
-        return cls(features, tau, phi)
+        return cls(described, *described.scales(rng))
 
     @property
     def precision(self) -> float:
@@ -195,38 +270,44 @@ class FeatureCovariance:
 
     def redraw(self, noise: Floats, rng: np.random.Generator) -> None:
         """Redraw both scales by Metropolis steps, given numbers (p, n) as :meth:`whitened` returned them."""
+        if self.described.explained:
+            return
         squares, n = (noise**2).sum(axis=1) * self._variances, noise.shape[1]
         length = 2.0 / math.sqrt(len(squares) * n + 1.0)
 
-        def log_density(tau: float, phi: float) -> float:
-            variances = phi**2 * self._values + tau**2
-            fit = float((n * np.log(variances) + squares / variances).sum())
-            return math.log(tau * phi) - 0.5 * (fit + (tau**2 + phi**2) / HALF)
+        def log_density(share: float) -> float:
+            variances = share * self._values + 1.0 - share
+            return SHAPE * math.log(share * (1.0 - share)) - 0.5 * float(
+                (n * np.log(variances) + squares / variances).sum()
+            )
 
-        here = log_density(self.tau, self.phi)
+        share = self.phi**2
+        here = log_density(share)
         for step in range(3 * _STEPS):
-            moves = length * (1.0, 4.0, 16.0)[step % 3] * rng.standard_normal(2)
-            tau, phi = self.tau * math.exp(moves[0]), self.phi * math.exp(moves[1])
-            if min(tau, phi) >= _LEAST and (there := log_density(tau, phi)) - here > -rng.standard_exponential():
-                self.tau, self.phi, here = tau, phi, there
+            x = math.log(share / (1.0 - share)) + length * (1.0, 4.0, 16.0)[step % 3] * rng.standard_normal()
+            moved = float(expit(x))
+            outside = not LEAST**2 <= moved <= 1.0 - LEAST**2
+            if not outside and (there := log_density(moved)) - here > -rng.standard_exponential():
+                share, here = moved, there
+        self.tau, self.phi = math.sqrt(1.0 - share), math.sqrt(share)
 
     def explained(self) -> float:
         """Return the share of the numbers' variance that features explain, as drawn."""
         guided = self.phi**2 * float(self._values.mean())
         return guided / (guided + self.tau**2)
 
-    def grown(self, features: Floats) -> FeatureCovariance:
+    def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeatureCovariance:
         """Return the same for other features of the levels, of which there may be more."""
-        return FeatureCovariance(features, self.tau, self.phi)
+        return FeatureCovariance(described, self.tau, self.phi)
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain numbers."""
         return {"tau": self.tau, "phi": self.phi}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], features: Floats, columns: int) -> Self:
+    def from_state(cls, state: Mapping[str, Any], described: ModeFeatures, columns: int) -> Self:
         """Return the draw that :meth:`state` described."""
-        return cls(features, *_scales(state))
+        return cls(described, *_scales(state))
 
 
 def check_features(features: Any, shape: Cell) -> dict[int, Floats]:
@@ -277,32 +358,3 @@ def _scales(state: Mapping[str, Any]) -> tuple[float, float]:
         for name in ("tau", "phi")
     )
     return tau, phi
-
-
-def _step(scale: float, count: int, square: float, rng: np.random.Generator) -> float:
-    """Return a scale after Metropolis steps on its logarithm, given ``count`` normal numbers of this sum of squares."""
-    length = 2.0 / math.sqrt(count + 1.0)
-    for _ in range(_STEPS):
-        there = scale * math.exp(length * rng.standard_normal())
-        gain = (1.0 - count) * math.log(there / scale)
-        gain -= 0.5 * square * (there**-2.0 - scale**-2.0) + 0.5 * (there**2 - scale**2) / HALF
-        if there >= _LEAST and gain > -rng.standard_exponential():
-            scale = there
-    return scale
-
-
-def _above(least: float, mean: float, deviation: float, rng: np.random.Generator) -> float:
-    """Return a normal number given that it is above the least.
-
-    >>> rng = np.random.default_rng(0)
-    >>> _above(1.0, -50.0, 0.5, rng) > 1.0, _above(1.0, 50.0, 0.5, rng) > 40.0
-    (True, True)
-    """
-    start = (least - mean) / deviation
-    if start > _FAR:  # far in the tail: an exponential number, tried until it is accepted
-        while True:
-            over = rng.standard_exponential() / start
-            if 0.5 * over * over < rng.standard_exponential():
-                return least + over * deviation
-    below = float(ndtr(start))
-    return max(least, mean + deviation * float(ndtri(below + (1.0 - below) * rng.random())))

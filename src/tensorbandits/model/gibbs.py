@@ -26,14 +26,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.borrowing import own_shares
-from tensorbandits.model.features import MOVING, NO_FEATURES, FeaturePrior, Features, check_modes
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
+from tensorbandits.model.features import MOVING, FeaturePrior, RowPlace, check_modes, rewarded_levels
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
-from tensorbandits.model.solve import row_equations
 from tensorbandits.model.sweep import Learn, Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Ints
 
@@ -84,6 +85,13 @@ class Chain:
         self._kinds = [int((kind == k).sum()) for k in range(len(self.gammas))]
         zeros = np.zeros_like(model.rows), np.zeros_like(model.core)
         self._prior = Prior(*zeros, 0.0, precision, kind, self.gammas)
+        self._places = {mode: self._place(mode) for mode in self.features}
+        for mode, one in self.features.items():
+            one.follow(self._places[mode], self._prior.rows, precision)
+        self._modes = list(self.features)
+        self._rewarded: dict[
+            int, tuple[int, NDArray[np.bool_]]
+        ] = {}  # levels with rewards, and how many cells had some
 
     @property
     def noise_variance(self) -> float:
@@ -117,11 +125,11 @@ class Chain:
         likelihood: Likelihood | None = None,
         decay: float = 1.0,
         residual: bool = False,
-        features: Features = NO_FEATURES,
+        features: DescribedModes = NOT_DESCRIBED,
     ) -> Self:
         """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian.
 
-        The rank counts free columns. ``features`` are those of the levels, (p_j, m_j), by position of the mode.
+        The rank counts free columns. ``features`` are those of the levels, by position of the mode.
         """
         affine = structure != "tucker"
         priors = {j: FeaturePrior.drawn(one, rank[j], rng) for j, one in features.items() if rank[j]}
@@ -168,11 +176,14 @@ class Chain:
         Each is drawn given all the rest; rewards count ``weight`` times. Returns the model's numbers after each of
         ``keep`` equal shares of the sweeps, one line each.
         """
-        if not self.likelihood.augmented and self.residual is None:
+        alike = not self.likelihood.augmented and self.residual is None
+        if alike and not self.features:
             return self._sweep(ledger, units, rng, sweeps, keep, weight)
-        kept = []
-        for done in range(1, sweeps + 1):
-            lines = self._sweep(ledger, units, rng, 1, 1, weight)
+        kept, done = [], 0
+        while done < sweeps:
+            some = 2 if alike and sweeps - done > 1 and (done + 1) * keep % sweeps >= keep else 1
+            done += some
+            lines = self._sweep(ledger, units, rng, some, 1, weight, often=sweeps > 2)
             if done * keep % sweeps < keep:
                 kept.append(lines)
         return np.concatenate(kept) if kept else np.empty((0, 0))
@@ -185,8 +196,10 @@ class Chain:
         sweeps: int,
         keep: int,
         weight: float,
+        *,
+        often: bool = False,
     ) -> Floats:
-        """Sweep over the same observations all the time."""
+        """Sweep over the same observations all the time; rows with features move together with these ``often``."""
         model, likelihood, kinds, residual = self.model, self.likelihood, self._kinds, self.residual
         if residual is not None:
             residual.align(len(ledger))
@@ -210,7 +223,7 @@ class Chain:
             model.core[0] += model.offset - units.centre
             model.offset = units.centre
         if self.features:
-            self._follow_features()
+            self._redraw_features(fitted_to, rng, often=often)
         likelihood.variance, kept = sweep(
             *(model, self._prior, fitted_to, noise),
             variance=likelihood.variance,
@@ -219,50 +232,48 @@ class Chain:
             gammas=gammas,
             keep=keep,
         )
-        if self.features:
-            self._redraw_features(fitted_to, rng)
         if residual is not None:
             fitted = model.at(ledger.cells, ledger.order)
             likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
 
-    def _columns(self, mode: int) -> tuple[slice, Floats, Floats]:
-        """Return where the columns of a mode are among all, the sizes of the free ones, and its free rows, a view."""
+    def _place(self, mode: int) -> RowPlace:
+        """Return where the free rows of a mode are."""
         model, free = self.model, int(self.model.affine)
-        start, r = sum(model.rank[:mode]), model.rank[mode]
+        column, r = sum(model.rank[:mode]), model.rank[mode]
         first = int((model.dims[0, :mode] * model.dims[1, :mode]).sum())
-        rows = model.rows[first : first + model.shape[mode] * r].reshape(-1, r)
-        return slice(start + free, start + r), self._sizes[start + free : start + r], rows[:, free:]
+        at = np.array([first, r, free, column], dtype=np.int64)
+        return RowPlace(at, self._sizes[column + free : column + r].copy())
 
-    def _follow_features(self) -> None:
-        """Let the prior of the rows be what their features say."""
-        model, ends = self.model, np.cumsum(self.model.dims[0] * self.model.dims[1])
-        for mode, one in self.features.items():
-            columns, sizes, _ = self._columns(mode)
-            self._prior.precision[columns] = one.precision / sizes**2
-            own = self._prior.rows[ends[mode] - model.shape[mode] * model.rank[mode] : ends[mode]]
-            own.reshape(-1, model.rank[mode])[:, int(model.affine) :] = one.mean * sizes
+    def _redraw_features(self, seen: Observations, rng: np.random.Generator, *, often: bool) -> None:
+        """Redraw what features say of the rows of a mode given these, and now and then together with them.
 
-    def _redraw_features(self, seen: Observations, rng: np.random.Generator) -> None:
-        """Redraw what features say of rows: given these, and now and then, of one mode, together with them."""
-        for mode, one in self.features.items():
-            _, sizes, rows = self._columns(mode)
-            one.redraw(rows / sizes, rng)
-        if rng.random() < MOVING:
-            mode = list(self.features)[int(rng.integers(len(self.features)))]
-            _, sizes, rows = self._columns(mode)
-            A, b = self._equations(mode, seen)
-            rows[:] = sizes * self.features[mode].redraw_with_rows(
-                rows / sizes, A * np.multiply.outer(sizes, sizes), b * sizes, rng
-            )
+        If it is to be ``often``, that of every mode, and of one together with its rows. The rows of levels without
+        rewards are out of date until they are redrawn, which the sweep does next.
+        """
+        model, prior, modes = self.model, self._prior, self._modes
+        mode = modes[int(len(modes) * rng.random())]
+        for k in modes if often else (mode,):
+            known, rewarded = self._rewarded.get(k, (-1, None))
+            if known != len(seen.cells) or rewarded is None:  # cells are only ever added
+                rewarded = rewarded_levels(seen.cells, k, model.shape[k])
+                self._rewarded[k] = len(seen.cells), rewarded
+            self.features[k].redraw(rewarded, self._places[k], model.rows, prior.rows, prior.precision, rng)
+        if often or self.features[mode].determined or rng.random() < MOVING:
+            place = self._places[mode]
+            equations = self._equations(mode, place, seen)
+            self.features[mode].move(place, model.rows, *equations, prior.rows, prior.precision, rng)
 
-    def _equations(self, mode: int, seen: Observations) -> tuple[Floats, Floats]:
+    def _equations(self, mode: int, place: RowPlace, seen: Observations) -> tuple[Floats, Floats]:
         """Return the normal equations of the free rows of a mode: what observations say of them, given all else."""
-        model, free = self.model, int(self.model.affine)
-        tensor, tau = model.tensor(), 1.0 / self.likelihood.variance
-        target = tau * (seen.target - model.offset * seen.precision)
-        A, b = row_equations(tensor.core, tensor.factors, mode, seen.cells, tau * seen.precision, target)
-        return (A[:, 1:, 1:], b[:, 1:] - A[:, 1:, 0]) if free else (A, b)
+        from tensorbandits.model._features_kernels import equations
+
+        model, q = self.model, len(place.sizes)
+        A, b = np.zeros((model.shape[mode], q, q)), np.zeros((model.shape[mode], q))
+        observed = seen.cells, seen.precision, seen.target, model.offset, 1.0 / self.likelihood.variance
+        tensor = model.dims, model.rows, model.core, int(model.affine)
+        equations(mode, *observed, *tensor, place.sizes, A, b)
+        return A, b
 
     def values(self, ledger: Ledger) -> Floats:
         """Return the draw's values at the ledger's cells, shape (n,)."""
@@ -277,10 +288,10 @@ class Chain:
         """Return for each mode how much the levels' own rewards decide of their rows, (p_j,)."""
         return own_shares(self.model, seen, self.noise_variance, self.precision)
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES) -> None:
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: DescribedModes = NOT_DESCRIBED) -> None:
         """Give the modes more levels, with rows drawn from the prior given their ``features``; the rank stays."""
         model = self.model
-        self.describe(features)
+        self._describe(features, rng)
         sizes = enumerate(zip(shape, model.shape, model.rank, strict=True))
         affine, priors = model.affine, self.features
         self.likelihood.grow(shape, rng)
@@ -292,9 +303,14 @@ class Chain:
         )
         self.__post_init__()
 
-    def describe(self, features: Features) -> None:
+    def describe(self, features: DescribedModes) -> None:
         """Go on with other features of the levels, in as many columns; what was learned of the columns stays."""
-        self.features = {mode: one.grown(features.get(mode, one.features)) for mode, one in self.features.items()}
+        self._describe(features, None)
+        self.__post_init__()
+
+    def _describe(self, features: DescribedModes, rng: np.random.Generator | None) -> None:
+        known = self.features.items()
+        self.features = {mode: one.grown(features.get(mode, one.described), rng) for mode, one in known}
 
     def state(self) -> dict[str, Any]:
         """Return the draw as plain arrays and numbers."""
@@ -314,7 +330,7 @@ class Chain:
         shape: Cell,
         rank: Cell,
         likelihood: Likelihood,
-        features: Features = NO_FEATURES,
+        features: DescribedModes = NOT_DESCRIBED,
     ) -> Self:
         """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
         structure = state["structure"]

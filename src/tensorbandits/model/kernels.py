@@ -24,6 +24,7 @@ UNITS = (
     ("tensorbandits.model._pairs_kernels",),
     ("tensorbandits.tensor._pairs_kernels",),
     (
+        "tensorbandits.model._features_kernels",
         "tensorbandits.model._solve_kernels",
         "tensorbandits.model._value_kernels",
         "tensorbandits.model._weight_kernels",

@@ -22,10 +22,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbandits.base.checks import Cell, check_array, check_positive
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.features import MOVING, NO_FEATURES, FeatureCovariance, FeaturePrior, Features, check_modes
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
+from tensorbandits.model.features import (
+    MOVING,
+    FeatureCovariance,
+    FeaturePrior,
+    RowPlace,
+    check_modes,
+    rewarded_levels,
+)
 from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
 from tensorbandits.model.residual import Residual
 from tensorbandits.tensor.pairs import Pairs, PairsLayout
@@ -107,11 +116,11 @@ class PairsChain:
         *,
         likelihood: Likelihood | None = None,
         residual: bool = False,
-        features: Features = NO_FEATURES,
+        features: DescribedModes = NOT_DESCRIBED,
     ) -> Self:
         """Draw everything from the prior, the parameters of the likelihood too; by default it is Gaussian.
 
-        ``features`` are those of the levels, (p_j, m_j), by position of the mode.
+        ``features`` are those of the levels, by position of the mode.
         """
         layout = layout_of(shape, rank, features)
         hypers = _limits(units, len(shape))[1:] * np.abs(rng.standard_normal(2))
@@ -222,7 +231,7 @@ class PairsChain:
         self.hypers[:] = 0.5 * _limits(units, len(self.model.shape))[1:]
         self.scales[:] = self.hypers[self._blocks.groups]
         for one in self._rowwise.values():
-            one.B[:, 0] = 0.0
+            one.scale(0, 0.0)
         return self
 
     def sweep(
@@ -288,10 +297,8 @@ class PairsChain:
                 *(precision, mean, rng.standard_normal((p, q)), equations, says),
             )
             if one is not None:
-                one.redraw(self._rows(j), rng)
-                if rng.random() < MOVING:
-                    scaled = equations * np.multiply.outer(sizes, sizes), says * sizes
-                    self._put_rows(j, one.redraw_with_rows(self._rows(j), *scaled, rng))
+                scaled = equations * np.multiply.outer(sizes, sizes), says * sizes
+                self._redraw_features(j, one, rewarded_levels(cells, j, p), scaled, rng)
         if self._open:  # the features have changed with the rows
             self._A[:] = 0.0
             change = N
@@ -314,6 +321,25 @@ class PairsChain:
         beta = _draw(A, prior, tau * b, rng.standard_normal(blocks.size))
         self._redraw_scales(b, tau, beta, units, rng)
         self._put(beta, centre=seen.centre)
+
+    def _redraw_features(
+        self,
+        mode: int,
+        one: FeaturePrior,
+        rewarded: NDArray[np.bool_],
+        equations: tuple[Floats, Floats],
+        rng: np.random.Generator,
+    ) -> None:
+        """Redraw what features say of rows given these, then together with them, then rows that no rewards say of."""
+        rows = self._rows(mode)
+        flat, place = rows.ravel(), RowPlace.alone(rows.shape[1])
+        means, precision = np.empty(flat.size), np.empty(rows.shape[1])  # which the next sweep works out again
+        one.redraw(rewarded, place, flat, means, precision, rng)
+        if rng.random() < MOVING:
+            one.move(place, flat, *equations, means, precision, rng)
+        rows = flat.reshape(rows.shape)
+        one.fill(rows, rng)
+        self._put_rows(mode, rows)
 
     def _redraw_scales(self, b: Floats, tau: float, beta: Floats, units: Units, rng: np.random.Generator) -> None:
         """Redraw scales with their blocks of ``beta``, in place, then given them, then what they have in common."""
@@ -343,7 +369,7 @@ class PairsChain:
             *(rng.standard_normal((lines, _STEPS)), rng.standard_exponential((lines, _STEPS))),
         )
         for j, one in self._rowwise.items():
-            one.B[:, 0] *= before[j] / self.scales[j]  # effects and what features say of them stay what they are
+            one.scale(0, float(before[j] / self.scales[j]))  # effects and what features say of them stay what they are
         for j, shared in self._shared.items():
             shared.redraw(np.hstack(list(self._noise_of(j, beta))), rng)
 
@@ -401,10 +427,10 @@ class PairsChain:
             shares.append(np.trace(known, axis1=1, axis2=2) / X.shape[1])
         return shares
 
-    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: Features = NO_FEATURES) -> None:
+    def grow(self, shape: Cell, rank: Cell, rng: np.random.Generator, features: DescribedModes = NOT_DESCRIBED) -> None:
         """Give the modes more levels, whose effects, rows and cores are drawn from the prior; complete ones stay so."""
         before = self.model
-        self.describe(features)
+        self.describe(features, rng)
         layout = layout_of(shape, rank if before.layout.paired else (0,) * len(shape), self.features)
         wide = Pairs(layout, np.zeros(layout.levels), layout.fixed_codes(), np.zeros(layout.entries), before.offset)
         self.likelihood.grow(shape, rng)
@@ -427,9 +453,10 @@ class PairsChain:
         self.model = wide
         self._lay_out()
 
-    def describe(self, features: Features) -> None:
+    def describe(self, features: DescribedModes, rng: np.random.Generator | None = None) -> None:
         """Go on with other features of the levels, in as many columns; what was learned of the columns stays."""
-        self.features = {mode: one.grown(features.get(mode, one.features)) for mode, one in self.features.items()}
+        known = self.features.items()
+        self.features = {mode: one.grown(features.get(mode, one.described), rng) for mode, one in known}
         self._lay_out()
 
     def state(self) -> dict[str, Any]:
@@ -450,7 +477,7 @@ class PairsChain:
         shape: Cell,
         rank: Cell,
         likelihood: Likelihood,
-        features: Features = NO_FEATURES,
+        features: DescribedModes = NOT_DESCRIBED,
     ) -> Self:
         """Return the draw that :meth:`state` described, which must be of this shape, rank and kind of likelihood."""
         layout = layout_of(shape, rank, features)

@@ -54,16 +54,14 @@ def total_variance(tensor: Pairs) -> float:
     return sum(variance(tensor, (j,)) for j in modes) + sum(variance(tensor, pair) for pair in tensor.layout.pairs)
 
 
-def distances(tensor: Pairs, mode: int) -> Floats:
-    """Return how far the values of two levels of a mode are apart, root mean square over all others, (p, p)."""
+def profiles(tensor: Pairs, mode: int) -> Floats:
+    """Return rows of the levels of a mode (p, n) whose distances are how far the values of two levels are apart."""
     rows = [part(tensor, (mode,))[:, None]]
     for k in range(len(tensor.shape)):
         if k != mode:
             values, vectors = np.linalg.eigh(_covariance(tensor.rows(k)))
             rows.append(tensor.rows(mode) @ tensor.core(mode, k) @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-    joined = np.hstack(rows)
-    squares = (joined**2).sum(axis=1)
-    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * joined @ joined.T, 0.0)))
+    return np.hstack(rows)
 
 
 def coordinates(tensors: Sequence[Pairs], mode: int, count: int) -> tuple[Floats, Floats]:

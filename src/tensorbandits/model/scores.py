@@ -27,6 +27,7 @@ from tensorbandits.base import pieces
 from tensorbandits.base.checks import Cell, feasible_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
 from tensorbandits.model.effects import Family, Kind, check_kind, main_effects
 from tensorbandits.model.likelihood import Units
 from tensorbandits.model.rewards import likelihood_of
@@ -209,10 +210,18 @@ def held_out_scores(
 
 
 def predictions(
-    train: Ledger, cells: Ints, family: Family, candidates: Sequence[Form], rng: np.random.Generator
+    train: Ledger,
+    cells: Ints,
+    family: Family,
+    candidates: Sequence[Form],
+    rng: np.random.Generator,
+    features: DescribedModes = NOT_DESCRIBED,
 ) -> dict[str, Floats]:
-    """Return the mean rewards of cells (n, d) that each model learns from a ledger, by model."""
-    learned = {str(item): _Learner(item, family.kind, cells, rng).means(train) for item in candidates}
+    """Return the mean rewards of cells (n, d) that each model learns from a ledger, by model.
+
+    Low-rank structures know the ``features`` of levels.
+    """
+    learned = {str(item): _Learner(item, family.kind, cells, rng, features).means(train) for item in candidates}
     return _plain(train, cells, family) | learned
 
 
@@ -242,8 +251,15 @@ def _at(ledger: Ledger, cells: Ints) -> tuple[Floats, Floats]:
 class _Learner:
     """A chain of posterior draws of one structure, which goes on as more rewards come."""
 
-    def __init__(self, structure: Form, kind: Kind, cells: Ints, rng: np.random.Generator) -> None:
-        self.structure, self.cells, self.rng = structure, cells, rng
+    def __init__(
+        self,
+        structure: Form,
+        kind: Kind,
+        cells: Ints,
+        rng: np.random.Generator,
+        features: DescribedModes = NOT_DESCRIBED,
+    ) -> None:
+        self.structure, self.cells, self.rng, self.features = structure, cells, rng, features
         self.likelihood = likelihood_of(kind)
         self.chain: AnyChain | None = None
 
@@ -265,7 +281,9 @@ class _Learner:
     def _start(self, shape: Cell, units: Units) -> AnyChain:
         kind, rank = self.structure
         ranks = _free(shape, kind, rank)
-        chain = chain_from_prior(kind, shape, ranks, units, self.rng, likelihood=self.likelihood)
+        chain = chain_from_prior(
+            kind, shape, ranks, units, self.rng, likelihood=self.likelihood, features=self.features
+        )
         return chain.calm(units)
 
     def _rewards(self, line: Floats) -> Floats:

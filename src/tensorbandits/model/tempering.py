@@ -18,7 +18,7 @@ import numpy as np
 from tensorbandits.base.checks import Cell, check_count
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain
-from tensorbandits.model.features import NO_FEATURES, Features
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
 from tensorbandits.model.likelihood import Units
 
 RUNGS = 5  # besides the posterior's
@@ -68,7 +68,7 @@ class Ladder:
         return rungs[0]
 
     def grow(
-        self, shape: Cell, rank: Cell, numbers: int, rng: np.random.Generator, features: Features = NO_FEATURES
+        self, shape: Cell, rank: Cell, numbers: int, rng: np.random.Generator, features: DescribedModes = NOT_DESCRIBED
     ) -> None:
         """Give the modes more levels, in every chain."""
         self._numbers = numbers

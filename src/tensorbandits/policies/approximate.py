@@ -39,6 +39,7 @@ from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Tucker, best_cell, values_at
 
 if TYPE_CHECKING:
+    from tensorbandits.model.guided import Guided
     from tensorbandits.policies.explanation import Explanation
 
 Draw = Tucker | Floats | Packed
@@ -101,19 +102,21 @@ class ApproximateThompsonSampling(Policy):
         self._draw: Draw | None = None  # what decisions are made from
         self._seen = -1  # the version of the ledger that the following are of, which were drawn to look at
         self._believed: list[Draw] = []  # draws of what is believed
+        self._widest: list[Packed] = []  # and of the structure that has what all others have
         self._law: list[tuple[float, Draw]] = []  # what the next decision may be made from, with its probability
 
     def _ready(self) -> bool:
         return self._draw is not None
 
     def _learn(self) -> None:
-        self._seen, self._believed, self._law = -1, [], []
+        self._seen, self._believed, self._law, self._widest = -1, [], [], []
         self._draw = self._checked_draw(self.oracle, self._rng)
 
     def _forget_outdated(self) -> None:
         """Forget the draws that were made to look at, unless they are of all that is known now."""
         if self._seen != self._ledger.version:
             self._seen, self._believed, self._law = self._ledger.version, [], []
+            self._widest = []
 
     def propose(self, query: Query, rng: np.random.Generator | None = None) -> Choice:
         """Return the best allowed cell of the last draw; waits for nobody once there is one."""
@@ -386,42 +389,61 @@ class ModelSampling(ApproximateThompsonSampling):
         """Have the policy stand still while several things are read of it; rewards that are told meanwhile wait."""
         return self._turns.still()
 
-    def explain(self, level: float = 0.9) -> Explanation:
+    def explain(self, level: float = 0.9, places: Mapping[int, Sequence[slice]] | None = None) -> Explanation:
         """Return main effects, interactions and levels that are alike, as they are believed, with intervals.
 
-        ``level`` is the probability that a number lies between its bounds. Nothing is changed. It is about the tensor:
+        ``level`` is the probability that a number lies between its bounds; ``places`` are the columns of each feature,
+        by mode, where one has several. Nothing is changed. It is about the tensor:
         what single cells deviate from it by, once there are many rewards, is left out. Of revenue there is one of mean
-        rewards, which has one of its conversion rate and one of its amount.
+        rewards, which has one of its conversion rate and one of its amount. Shares are those of
+        :meth:`acting_together`.
         """
-        from tensorbandits.policies.explanation import explain, explain_revenue
+        from tensorbandits.policies.explanation import explain, explain_revenue, shares_of
 
         share = check_probability(level, "level")
         with self._turns.still():
-            found = self._posterior_draws()
+            found, widest = self._posterior_draws(), self._widest_draws()
             _check_told(share, len(found))
-            own = self._own_shares()
+            own, guided = self._own_shares(), self._guided(places or {})
         if revenue := [draw for draw in found if isinstance(draw, RevenueDraw)]:
-            return explain_revenue(revenue, share, own)
+            return explain_revenue(revenue, share, own, guided)
         draws, likelihood = [draw.tensor() for draw in found if isinstance(draw, Packed)], self.oracle.likelihood
-        return explain(draws, share, likelihood.rewards, own, likelihood.typical)
+        made = explain(draws, share, likelihood.rewards, own, likelihood.typical, guided[0])
+        return replace(made, shares=shares_of([draw.tensor() for draw in widest], share)) if widest else made
 
     def acting_together(self, level: float = 0.9) -> Floats:
         """Return which share of what combinations differ by is believed to be due to modes acting together, (3,).
 
-        It comes with bounds; the rest is what each mode does by itself. Of revenue it is about conversion rates.
+        It comes with bounds; the rest is what each mode does by itself. Of revenue it is about conversion rates. Where
+        several structures play, it is what the one says that has what all others have: main effects alone, which may
+        be played mostly as long as little is known, could not tell.
         """
         from tensorbandits.policies.explanation import acting_together
 
         share = check_probability(level, "level")
         with self._turns.still():
-            found = self._posterior_draws()
+            found: Sequence[Draw] = self._widest_draws() or self._posterior_draws()
             _check_told(share, len(found))
         rates = [draw.tensor()[0] for draw in found if isinstance(draw, RevenueDraw)]
         return acting_together(rates or [draw.tensor() for draw in found if isinstance(draw, Packed)], share)
 
+    def _widest_draws(self) -> list[Packed]:
+        """Draws of the structure that has what all others have, given the ledger as it is; none if it is but one."""
+        self._forget_outdated()
+        if not self._widest:
+            self._widest = self._more_widely()
+        return self._widest
+
+    def _more_widely(self) -> list[Packed]:
+        return []
+
     def _own_shares(self) -> list[Floats] | None:
         """How much of what is believed of the levels of each mode comes from their own rewards, if that is known."""
         return None
+
+    def _guided(self, places: Mapping[int, Sequence[slice]]) -> tuple[Mapping[int, Guided], Mapping[int, Guided]]:
+        """What features say of levels in each posterior draw, by mode; of revenue, of rates and of amounts."""
+        return {}, {}
 
     def _more(self, count: int) -> list[Draw]:
         return [model.copy() for model in self.oracle.more(self._ledger, self._rng, count)] if count else []
@@ -476,11 +498,15 @@ class ModelSampling(ApproximateThompsonSampling):
         steps = min(math.ceil(self.oracle.likelihood.slowness(self._ledger)), MOST_STEPS)
         draws: list[Draw] = []
         lost = _SETTLING if steps > 1 else 0  # a slow sampler may still be on its way from before the last rewards
-        for _ in range(lost + self.draws):
+        for at in range(lost + self.draws):
             for _ in range(steps):
                 model = ours.advance(self._ledger, rng)
             draws.append(model.copy())
+            self._noted(ours, at >= lost)
         return draws[lost:]
+
+    def _noted(self, oracle: Any, kept: bool) -> None:
+        """Take note of what else belongs to a draw, which is kept, or those before are thrown away too."""
 
     @classmethod
     def refusal(cls, shape: Sequence[int], rank: Rank = "auto") -> str | None:

@@ -6,15 +6,17 @@ All of it is worked out for posterior draws of the tensor, one by one, so that e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from tensorbandits.base.checks import Cell
 from tensorbandits.base.pieces import gently
 from tensorbandits.model.anova import Part, Tensor, coordinates, distances, part, total_variance, variance
+from tensorbandits.model.guided import Guided
 from tensorbandits.model.revenue_draw import RevenueDraw, weighted_sum
 from tensorbandits.tensor.tucker import Floats, Tucker
 
@@ -22,11 +24,25 @@ _ALIKE = 0.25  # of what two levels of a mode differ by at random: levels that d
 _SURE = 0.9  # share of draws in which they are
 _FACTORS = 2  # coordinates of levels, as many as a figure shows
 _MOST_CELLS = 20_000  # of amounts that may be negative: all mean rewards are written out
+_NONE: Mapping[int, Guided] = {}
 _MOST_LEVELS = 300  # of a mode in which pairs of levels are compared
 
 
 def _mean(draws: Floats) -> Floats:
     return np.asarray(draws.mean(axis=0))
+
+
+class FeatureShares(NamedTuple):
+    """What the features of the levels of a mode say of them, with bounds.
+
+    ``share`` (3,) is how much of what levels differ by they explain, ``parts`` (features, 3) what each of them does;
+    ``said`` and ``own`` (p, 3) are the two parts of the main effects: what features say, and what is a level's own.
+    """
+
+    share: Floats
+    parts: Floats
+    said: Floats
+    own: Floats
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,7 @@ class Explanation:
         are near each other behave alike.
     strengths : for each mode (2,), the share that each coordinate has of what levels differ by.
     rate, amount : of revenue, the same of the conversion rate, and of the amount of those who convert.
+    features : what the features of levels say, by mode; of revenue only rate and amount have it.
     """
 
     mean: Floats
@@ -63,6 +80,7 @@ class Explanation:
     strengths: tuple[Floats, ...]
     rate: Explanation | None = None
     amount: Explanation | None = None
+    features: dict[int, FeatureShares] = field(default_factory=dict)
 
 
 def explain(
@@ -71,8 +89,9 @@ def explain(
     rewards: Callable[[Floats], Floats],
     own: Sequence[Floats] | None = None,
     typical: Callable[[Floats], Floats] = _mean,
+    features: Mapping[int, Guided] = _NONE,
 ) -> Explanation:
-    """Return what draws of a tensor have in common.
+    """Return what draws of a tensor have in common; ``features`` is what those of levels say in each of them.
 
     ``rewards`` maps its values to mean rewards, of which ``typical`` says what is believed, given draws of them.
 
@@ -88,22 +107,40 @@ def explain(
     found = [coordinates(draws, mode, _FACTORS) for mode in modes]
     means = np.array([part(draw, ()).item() for draw in gently(draws, every=8)])
     effects = [np.array([part(draw, (mode,)) for draw in gently(draws, every=8)]) for mode in modes]
+    return Explanation(
+        mean=_summary(means, level),
+        effects=tuple(_summary(effect, level) for effect in effects),
+        typical=tuple(_summary(rewards(means[:, None] + effect), level, typical) for effect in effects),
+        shares=shares_of(draws, level),
+        own=None if own is None else tuple(own),
+        alike=tuple(_alike(draws, mode) for mode in modes),
+        factors=tuple(rows for rows, _ in found),
+        strengths=tuple(shares for _, shares in found),
+        features={mode: feature_shares(one, level) for mode, one in features.items()},
+    )
+
+
+def shares_of(draws: Sequence[Tensor], level: float) -> dict[Part, Floats]:
+    """Return the shares that single modes, pairs of them, and all larger sets together have of the variance of cells.
+
+    >>> from tensorbandits import Tucker
+    >>> tensor = Tucker(np.ones((1, 1)), (np.array([[1.0], [1.0], [4.0]]), np.array([[2.0], [0.0]])))
+    >>> {modes: round(float(share[0]), 2) for modes, share in shares_of([tensor] * 20, 0.9).items()}
+    {(0,): 0.25, (1,): 0.5, (0, 1): 0.25, (): 0.0}
+    """
+    modes = range(len(draws[0].shape))
     parts: list[Part] = [(mode,) for mode in modes] + list(combinations(modes, 2))
     variances = np.array(
         [[variance(draw, modes) for modes in parts] + [total_variance(draw)] for draw in gently(draws)]
     )
     total = np.maximum(variances[:, -1:], 1e-300)
     shares = np.hstack([variances[:, :-1], np.maximum(total - variances[:, :-1].sum(axis=1, keepdims=True), 0.0)])
-    return Explanation(
-        mean=_summary(means, level),
-        effects=tuple(_summary(effect, level) for effect in effects),
-        typical=tuple(_summary(rewards(means[:, None] + effect), level, typical) for effect in effects),
-        shares=dict(zip([*parts, ()], _summary(shares / total, level), strict=True)),
-        own=None if own is None else tuple(own),
-        alike=tuple(_alike(draws, mode) for mode in modes),
-        factors=tuple(rows for rows, _ in found),
-        strengths=tuple(shares for _, shares in found),
-    )
+    return dict(zip([*parts, ()], _summary(shares / total, level), strict=True))
+
+
+def feature_shares(found: Guided, level: float) -> FeatureShares:
+    """Return what draws of what features say have in common."""
+    return FeatureShares(*(_summary(one, level) for one in found))
 
 
 def acting_together(draws: Sequence[Tensor], level: float) -> Floats:
@@ -121,7 +158,12 @@ def acting_together(draws: Sequence[Tensor], level: float) -> Floats:
     return _summary(np.array(found), level)
 
 
-def explain_revenue(draws: Sequence[RevenueDraw], level: float, own: Sequence[Floats] | None = None) -> Explanation:
+def explain_revenue(
+    draws: Sequence[RevenueDraw],
+    level: float,
+    own: Sequence[Floats] | None = None,
+    features: tuple[Mapping[int, Guided], Mapping[int, Guided]] = (_NONE, _NONE),
+) -> Explanation:
     """Return what draws of revenue have in common, of mean rewards, and of rates and amounts.
 
     ``own`` has shares of rates for each mode, then of amounts; of mean rewards it is the smaller one. Of amounts that
@@ -136,8 +178,8 @@ def explain_revenue(draws: Sequence[RevenueDraw], level: float, own: Sequence[Fl
     def amounts(values: Floats) -> Floats:
         return values if kind.signed else np.exp(np.minimum(values + noise[:, None] / 2.0, 230.0))
 
-    rate = explain([one for one, _ in tensors], level, kind.rates.rewards, owns[0])
-    amount = explain([two for _, two in tensors], level, amounts, owns[1], kind.typical)
+    rate = explain([one for one, _ in tensors], level, kind.rates.rewards, owns[0], features=features[0])
+    amount = explain([two for _, two in tensors], level, amounts, owns[1], kind.typical, features[1])
     if kind.signed:
         if math.prod(draws[0].shape) > _MOST_CELLS:
             raise ValueError(

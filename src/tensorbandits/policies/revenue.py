@@ -11,6 +11,7 @@ from tensorbandits.amounts import RevenueLedger
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.features import NO_FEATURES, Features
+from tensorbandits.model.guided import Scales
 from tensorbandits.model.revenue import Revenue
 from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.policies.structures import Candidate, Sampler
@@ -143,6 +144,10 @@ class RevenueOracle:
         self.rates.fade(factor)
         self.amounts.fade(factor)
 
+    def widest(self, ledger: Ledger, rng: np.random.Generator, count: int) -> list[Packed]:
+        """Return draws of rates by the structure that has what all others have; none if it is but one."""
+        return self.rates.widest(_parts(ledger).conversions, rng, count)
+
     def own_shares(self, ledger: Ledger, rng: np.random.Generator) -> list[Floats] | None:
         """Return for each mode how much the levels' own rewards decide of their rows: of rates, and then of amounts."""
         told = _parts(ledger)
@@ -164,6 +169,10 @@ class RevenueOracle:
         """Draw the rows of new levels from the prior."""
         self.rates.grow(shape, candidates, rng, features)
         self.amounts.grow(shape, _for_amounts(candidates), rng, features)
+
+    def feature_scales(self) -> list[Scales]:
+        """Return tau and phi of the last draw, of the modes with features: of rates, and of amounts."""
+        return [*self.rates.feature_scales(), *self.amounts.feature_scales()]
 
     def describe(self, features: Features) -> None:
         """Go on with other features of the levels."""

@@ -19,7 +19,7 @@ import numpy as np
 from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
-from tensorbandits.model.features import NO_FEATURES, Features
+from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
 from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.pairs import layout_of
@@ -72,7 +72,7 @@ class Candidate(NamedTuple):
         entries = sum(p * r for p, r in zip(shape, self.rank, strict=True))
         return entries + 1 + math.prod(r + (self.structure != "tucker") for r in self.rank)
 
-    def like(self, shape: Cell, features: Features = NO_FEATURES) -> tuple[Any, ...]:
+    def like(self, shape: Cell, features: DescribedModes = NOT_DESCRIBED) -> tuple[Any, ...]:
         """Return what tells it from others whatever the number of levels is; modes of pairs are complete or not."""
         if self.structure != "pairs":
             return self.structure, self.rank, self.decay
@@ -197,9 +197,9 @@ def refused(make: Callable[[Cell], Any], shape: Cell) -> str | None:
     return None
 
 
-def columns_by_mode(features: Features) -> dict[int, int]:
+def columns_by_mode(features: DescribedModes) -> dict[int, int]:
     """Return how many features the levels of each mode have."""
-    return {mode: one.shape[1] for mode, one in features.items()}
+    return {mode: one.count for mode, one in features.items()}
 
 
 class Sampler:
@@ -211,7 +211,7 @@ class Sampler:
         candidate: Candidate,
         likelihood: Likelihood,
         tuning: Tuning = USUAL,
-        features: Features = NO_FEATURES,
+        features: DescribedModes = NOT_DESCRIBED,
     ) -> None:
         self.shape, self.candidate, self._likelihood, self.tuning = shape, candidate, likelihood, tuning
         self.features = features
@@ -323,7 +323,7 @@ class Sampler:
         return np.asarray(np.logaddexp.reduce(scores, axis=1) - math.log(scores.shape[1]))
 
     def grow(
-        self, shape: Cell, candidate: Candidate, rng: np.random.Generator, features: Features = NO_FEATURES
+        self, shape: Cell, candidate: Candidate, rng: np.random.Generator, features: DescribedModes = NOT_DESCRIBED
     ) -> None:
         """Follow modes that gain levels; where the rank is another one, all starts from the prior."""
         if candidate.like(shape, features) != self.candidate.like(self.shape, features):
@@ -335,7 +335,7 @@ class Sampler:
         self.ladder.grow(shape, candidate.rank, self.numbers, rng, features)
         self.recent = Recent()
 
-    def describe(self, features: Features) -> None:
+    def describe(self, features: DescribedModes) -> None:
         """Go on with other features of the levels; where they are of other columns, all starts from the prior."""
         if columns_by_mode(features) != columns_by_mode(self.features):
             self.chain, self.ladder.chains = None, []

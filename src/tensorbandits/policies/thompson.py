@@ -23,6 +23,7 @@ from tensorbandits.base.checks import (
     check_shape,
 )
 from tensorbandits.ledger import Ledger
+from tensorbandits.model.described import ModeFeatures, described
 from tensorbandits.model.features import NO_FEATURES, Features, check_features
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
@@ -40,6 +41,7 @@ from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:
+    from tensorbandits.model.guided import Guided, Scales
     from tensorbandits.policies.revenue import RevenueOracle
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
@@ -49,6 +51,7 @@ _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
 _APART = 2**16  # cells at most, where a draw of each alone is made
 _SMALLEST_DECAY = 1e-3
+_BETWEEN = 4  # sweeps from one draw to the next that is looked at
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
 
 
@@ -87,7 +90,7 @@ class GibbsOracle:
         features: Features = NO_FEATURES,
     ) -> None:
         self.likelihood, self.exploration, self.residual, self.tuning = likelihood, exploration, residual, tuning
-        self.features = features
+        self.features = self._described(features)
         self._sweeps, self.max_sweeps = sweeps, max_sweeps
         self.samplers = self._start(shape, candidates)
         self.guardian = self._start_guardian(shape, candidates)  # draws by the posterior itself, beside colder play
@@ -108,6 +111,10 @@ class GibbsOracle:
 
     def _start_guardian(self, shape: Cell, candidates: Sequence[Candidate]) -> Sampler:
         return Sampler(shape, guardian(candidates, shape), self.likelihood, self.tuning, self.features)
+
+    def _described(self, features: Features) -> dict[int, ModeFeatures]:
+        """Return features as chains take them, which share what is worked out of these."""
+        return described(features, explained=self.tuning.explained)
 
     def watch(self, context: Cell) -> None:
         """Have the guard judge decisions given the levels of these modes."""
@@ -397,6 +404,19 @@ class GibbsOracle:
         warm.climb(ledger, units, rng, some, 1.0)
         self.guard.look(sampler.model(ledger), warm.model(ledger), ledger, self.likelihood, rng)
 
+    def widest(self, ledger: Ledger, rng: np.random.Generator, count: int) -> list[Packed]:
+        """Return draws of the structure that has what all others have, by the posterior itself; none if it is but one.
+
+        What is kept of it moves on: have a copy do it.
+        """
+        if len(self.samplers) < 2:
+            return []
+        units, warm = self.likelihood.units(ledger), self.guardian
+        if warm.chain is None:
+            warm.begin(units, rng)
+            warm.sweep(ledger, units, rng, self.max_sweeps, 1.0)
+        return [model.copy() for model in warm.more(ledger, units, rng, _BETWEEN, count, 1.0)]
+
     def _per_cell(self, ledger: Ledger) -> float:
         """Return the rewards per cell, in those that say as much as a normal one."""
         return ledger.rounds / (self.worth * math.prod(ledger.shape))
@@ -484,11 +504,12 @@ class GibbsOracle:
     ) -> None:
         """Draw the rows of new levels from the prior; where the candidates are others, all starts from the prior."""
         self._score()
-        self.features = features
+        self.features = self._described(features)
         follow = []
         for sampler, new in zip(self.samplers, candidates, strict=False):
-            known = sampler.candidate.like(sampler.shape, features)
-            follow.append(next((one for one in (new, new.later) if one and one.like(shape, features) == known), None))
+            known = sampler.candidate.like(sampler.shape, self.features)
+            both = (one for one in (new, new.later) if one is not None)
+            follow.append(next((one for one in both if one.like(shape, self.features) == known), None))
         if len(candidates) != len(self.samplers) or None in follow:
             self.seen, self.playing, self._unscored = 0.0, 0, []
             self.samplers = self._start(shape, candidates)
@@ -497,15 +518,20 @@ class GibbsOracle:
             return
         for sampler, candidate in zip(self.samplers, follow, strict=True):
             assert candidate is not None
-            sampler.grow(shape, candidate, rng, features)
-        self.guardian.grow(shape, guardian(candidates, shape), rng, features)
+            sampler.grow(shape, candidate, rng, self.features)
+        self.guardian.grow(shape, guardian(candidates, shape), rng, self.features)
+
+    def feature_scales(self) -> list[Scales]:
+        """Return tau and phi of the last draw, of the modes with features."""
+        chain = self.samplers[self.playing].chain
+        return [] if chain is None else [{mode: (one.tau, one.phi) for mode, one in chain.features.items()}]
 
     def describe(self, features: Features) -> None:
         """Go on with other features of the levels; draws that knew the old ones are forgotten."""
         self._score()
-        self.features = features
+        self.features = self._described(features)
         for sampler in (*self.samplers, self.guardian):
-            sampler.describe(features)
+            sampler.describe(self.features)
             sampler.forget()
         if any(sampler.chain is None for sampler in self.samplers):
             self.seen = 0.0
@@ -646,6 +672,7 @@ class TensorThompsonSampling(ModelSampling):
         self.features = None if features is None else by_name(check_features(features, sizes))
         super().__init__(sizes, self._make_oracle(sizes, constants), context=context, draws=draws, seed=seed)
         self.oracle.watch(self.context)
+        self._scales: list[list[Scales]] = []  # of what features say, of each posterior draw
         if (revenue := revenue_of(reward)) is not None:
             self._ledger = revenue.ledger(self.shape)
 
@@ -707,8 +734,28 @@ class TensorThompsonSampling(ModelSampling):
         """Return how often each structure decides, by name, where several do and their predictions were judged."""
         return self.oracle.playing_shares()
 
+    def _noted(self, oracle: Any, kept: bool) -> None:
+        self._scales = [*self._scales, oracle.feature_scales()][-self.draws :] if kept else []
+
+    def _guided(self, places: Mapping[int, Sequence[slice]]) -> tuple[Mapping[int, Guided], Mapping[int, Guided]]:
+        from tensorbandits.model.guided import guided
+
+        draws, rng = [draw.tensor() for draw in self._posterior_draws() if isinstance(draw, Packed)], self._aside()
+        found: tuple[dict[int, Guided], dict[int, Guided]] = ({}, {})
+        for mode, F in self._described(self.shape).items():
+            columns = places.get(mode) or [slice(at, at + 1) for at in range(F.shape[1])]
+            for k, into in enumerate(found):
+                scales = [one[k] for one in self._scales if k < len(one)]
+                if scales and all(mode in one for one in scales):
+                    tensors = [draw[k] if isinstance(draw, tuple) else draw for draw in draws]
+                    into[mode] = guided(tensors, mode, F, columns, scales, rng)
+        return found
+
     def _next_draws(self) -> list[tuple[float, Draw]]:
         return list(self.oracle.law(self._ledger, self._aside(), self.draws))
+
+    def _more_widely(self) -> list[Packed]:
+        return copy.deepcopy(self.oracle).widest(self._ledger, self._aside(), self.draws)
 
     def _own_shares(self) -> list[Floats] | None:
         rng, oracle = self._aside(), self.oracle

@@ -45,6 +45,7 @@ class Tuning:
     obsolete : times as many rewards, or as few, make earlier draws obsolete (suite ``rounds``).
     ladder : the hotter chains step each time when there is this share of the rewards more (suite ``stuck``).
     deviating : standard errors by which observed cells must deviate from a tensor before they may (suite ``beds``).
+    explained : share of the rows of levels that their features explain; 0 learns it (suite ``features``).
     tried : from so many rewards per cell on, one of as many decisions is for cells that were hardly tried (suite
         ``beds``, full-rank-long).
 
@@ -79,6 +80,7 @@ class Tuning:
     ladder: float = 1.0 / 400.0
     deviating: float = 6.0
     tried: float = 200.0
+    explained: float = 0.0
 
     @classmethod
     def of(cls, changes: Any) -> Self:
@@ -96,7 +98,7 @@ class Tuning:
             if name not in known:
                 raise ValueError(f"tuning names {name!r}; the constants are {', '.join(known)}")
         found = replace(cls(), **{name: check_positive(value, name) for name, value in changes.items()})
-        for name in ("guard", "apart", "any_structure", "forget", "least_sweeps"):
+        for name in ("guard", "apart", "any_structure", "forget", "least_sweeps", "explained"):
             if getattr(found, name) > 1.0:
                 raise ValueError(f"tuning: {name} is {getattr(found, name)}; it is a share: give a number up to 1")
         if found.obsolete <= 1.0:

@@ -234,6 +234,14 @@ give levels that differ, or leave it out
         """Of how many levels each feature is missing."""
         return {name: sum(name not in row for row in self.rows) for name in self.names}
 
+    def said(self) -> list[dict[str, Any]]:
+        """Return what each feature is, as plain data: name, kind, columns, and of how many levels it is missing."""
+        counts = self.missing
+        return [
+            {"name": one.name, "kind": one.kind, "columns": one.columns, "missing": counts[one.name]}
+            for one in self.features
+        ]
+
     @property
     def places(self) -> list[tuple[str, slice]]:
         """The columns of each feature, that which says where it is missing included; the last column is of none."""
@@ -411,7 +419,10 @@ def _value(value: Any, what: str) -> Any:
 
 
 def _finite(value: Any, what: str) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # of whole numbers, which have no limit
+        number = math.inf
     if not abs(number) <= _LARGEST:
         raise ValueError(f"{what} is {number:g}; give finite numbers up to {_LARGEST:g}, and None where one is missing")
     return number

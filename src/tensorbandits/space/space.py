@@ -17,6 +17,9 @@ from tensorbandits.base import html
 from tensorbandits.base.checks import Cell, check_cell, check_cells, check_context, check_level, is_sequence, nearest
 from tensorbandits.space.features import LevelFeatures, levels_of, present, values_of
 from tensorbandits.space.labels import Key, Label, key, plain, read, written
+from tensorbandits.space.numeric import Numeric, NumericModes
+from tensorbandits.space.of_numbers import SpaceOfNumbers, merged
+from tensorbandits.space.regions import Regions
 from tensorbandits.space.rulebook import Exhausted, Rule, Rulebook, forbidden_share
 
 _SHOWN = 8  # labels that an error lists
@@ -24,12 +27,13 @@ _NONE: dict[str, Any] = {}
 _SEARCHED = 10_000  # labels among which an error looks for the nearest
 
 
-class Space:
+class Space(SpaceOfNumbers):
     """Named modes and their levels, in order; what these are like; which are context; which combinations are forbidden.
 
     Parameters
     ----------
-    modes : the labels of the levels of each mode, by the mode's name.
+    modes : the labels of the levels of each mode, by the mode's name; or a :class:`~tensorbandits.Numeric`, for numbers
+        that requests bring.
     context : names (or positions) of the modes that are given rather than decided.
     features : what the levels of some modes are like, by the mode's name: a mapping from labels to values by name, or a
         data frame with a column for the mode and one for each feature. See :meth:`describe`.
@@ -52,7 +56,7 @@ class Space:
 
     def __init__(
         self,
-        modes: Mapping[str, Iterable[Label]],
+        modes: Mapping[str, Iterable[Label] | Numeric],
         context: Sequence[str | int] = (),
         *,
         features: Mapping[str, Any] | None = None,
@@ -70,10 +74,15 @@ class Space:
         self._indices: list[dict[Key, int]] = [{} for _ in self._names]
         self._features: dict[int, LevelFeatures] = {}
         self._version, self._lock = 0, threading.RLock()  # which those hold who read or change more than one thing
+        self._numeric = NumericModes(self._names)
         for name, labels in modes.items():
-            for label in _listed(name, labels):
-                self.add_level(name, label)
+            numeric = labels.regions_of(name) if isinstance(labels, Numeric) else None
+            for label in _listed(name, labels) if numeric is None else numeric.labels:
+                self._append(self._positions[name], label)
+            if numeric is not None:
+                self._numeric.regions[self._positions[name]] = numeric
         self._context = self.positions(context)
+        self._numeric.check(self._context)
         self._book = Rulebook(self._context)
         if features is not None and not isinstance(features, Mapping):
             raise TypeError(f"features is {features!r}; give them by mode: {{'offer': {{'a': {{'price': 9.9}}}}}}")
@@ -114,11 +123,15 @@ class Space:
     def feature_numbers(self) -> dict[int, NDArray[np.float64]]:
         """Return the features as policies take them: columns of numbers, (levels, columns), by position of the mode.
 
+        Regions of numbers have features of their own.
+
         >>> space = Space({"offer": ["a", "b"]}, features={"offer": {"a": {"price": 5}, "b": {"price": 7}}})
         >>> space.feature_numbers()[0].tolist()
         [[-1.4142135623730951, 0.0], [1.4142135623730951, 0.0]]
         """
-        return {self.position(mode): one.numbers for mode, one in self.features.items()}
+        found = {self.position(mode): one.numbers for mode, one in self.features.items()}
+        known = {self.position(mode): one.features for mode, one in self.regions.items()}
+        return found | {at: numbers for at, numbers in known.items() if numbers is not None}
 
     @property
     def version(self) -> int:
@@ -180,23 +193,23 @@ class Space:
             raise ValueError(self._unknown(at, label))
         return index
 
-    def cell(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Cell:
+    def cell(self, labels: Mapping[str, Label | None] | None = None, /, **named: Label | None) -> Cell:
         """Return the cell of labels, one per mode: as keywords, or as a mapping where names are no Python names.
 
         >>> Space({"time:weekday": ["Mon", "Tue"], "slot": [1, 2, 3]}).cell({"time:weekday": "Tue"}, slot=3)
         (1, 2)
         """
-        partial = self.partial(labels, named)
+        partial = self._placed(labels, named)
         self._check_whole(partial, range(len(self._names)))
         return tuple(partial[j] for j in range(len(self._names)))
 
-    def given(self, labels: Mapping[str, Label] | None = None, /, **named: Label) -> Cell:
+    def given(self, labels: Mapping[str, Label | None] | None = None, /, **named: Label | None) -> Cell:
         """Return the levels of the context modes, in the order of :attr:`context`, as ``ask`` takes them.
 
         >>> Space({"segment": ["new", "old"], "offer": ["a", "b"]}, ["segment"]).given(segment="old")
         (1,)
         """
-        partial = self.partial(labels, named)
+        partial = self._placed(labels, named)
         for mode in partial:
             if mode not in self._context:
                 listed = [self._names[j] for j in self._context]
@@ -214,7 +227,7 @@ class Space:
         """
         found = {
             self.position(mode): [self.level(mode, label) for label in _listed(mode, chosen)]
-            for mode, chosen in _merged(labels, named).items()
+            for mode, chosen in merged(labels, named).items()
         }
         for mode in found:
             if mode in self._context:
@@ -230,6 +243,7 @@ class Space:
         array([[1, 1],
                [0, 1]])
         """
+        columns = self._numeric.columns(columns) if self._numeric else columns
         found = {self.position(mode): [self.level(mode, label) for label in labels] for mode, labels in columns.items()}
         self._check_whole(found, range(len(self._names)))
         lengths = {self._names[j]: len(found[j]) for j in range(len(self._names))}
@@ -275,7 +289,7 @@ class Space:
         >>> space.forbidden
         ({0: 0, 1: 2},)
         """
-        rule = self._rule(_merged(labels, named))
+        rule = self._rule(merged(labels, named))
         if rule.only:
             self._add(rule)
         elif rule in self._book.rules:
@@ -291,7 +305,7 @@ class Space:
         if not isinstance(rule, Mapping) or len(rule) != 1 or set(rule) - {"forbid", "allow"}:
             raise ValueError(f"{rule!r} is no rule; give one as rules lists it, such as {{'forbid': {{'offer': 'a'}}}}")
         ((kind, labels),) = rule.items()
-        self._remove(self._rule(_merged(labels, {})), kind)
+        self._remove(self._rule(merged(labels, {})), kind)
 
     def forbidden_share(self, rule: Mapping[str, Mapping[str, Any]] | None = None) -> float:
         """Return the share of combinations that may not be chosen, or that a rule, whether made or not, forbids alone.
@@ -306,7 +320,7 @@ class Space:
         if rule is None:
             return forbidden_share(self.shape, self.forbidden)
         ((_, labels),) = rule.items()
-        return self._rule(_merged(labels, {})).share(self.shape)
+        return self._rule(merged(labels, {})).share(self.shape)
 
     def _rule(self, given: Mapping[str, Any]) -> Rule:
         single, only = {}, {}
@@ -363,7 +377,7 @@ class Space:
         >>> space.restore_level("offer", "a"); space.retired
         {}
         """
-        at, level = self.position(mode), self.level(mode, label)
+        at, level = self._named(mode), self.level(mode, label)
         with self._lock:
             try:
                 self._book.retire(at, level, self.shape)
@@ -373,7 +387,7 @@ class Space:
 
     def restore_level(self, mode: str, label: Label) -> None:
         """Let a level that was retired be chosen again."""
-        at, level = self.position(mode), self.level(mode, label)
+        at, level = self._named(mode), self.level(mode, label)
         with self._lock:
             if (at, level) not in self._book.retired:
                 raise ValueError(f"{label!r} of mode {mode!r} is not retired; retired are {self.retired or 'none'}")
@@ -389,7 +403,11 @@ class Space:
         >>> space.add_level("offer", "summer"), space.shape
         (2, (3, 2))
         """
-        at, found, value = self.position(mode), key(label, mode), plain(label)
+        return self._append(self._named(mode), label, features)
+
+    def _append(self, at: int, label: Label, features: Any = None) -> int:
+        mode, value = self._names[at], plain(label)
+        found = key(label, mode)
         with self._lock:
             if found in self._indices[at]:
                 known = self._labels[at][self._indices[at][found]]
@@ -427,7 +445,7 @@ class Space:
         >>> space.features["offer"].rows
         ({'price': 5.0}, {'price': 6.5})
         """
-        at = self.position(mode)
+        at = self._named(mode)
         given = None if features is None else levels_of(features, mode)
         with self._lock:
             if given is None:
@@ -469,7 +487,8 @@ class Space:
         with self._lock:
             keys = [list(indices) for indices in self._indices]
             rules, retired = set(self._book.rules), set(self._book.retired)
-            return self._names, keys, self._context, rules, retired, dict(self._features)
+            parts = self._names, keys, self._context, rules, retired
+            return *parts, self._numeric.state(), dict(self._features)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -509,6 +528,7 @@ class Space:
                     if rule.only
                 ],
                 "retired": [list(pair) for pair in sorted(self._book.retired)],
+                **({"numeric": self._numeric.state()} if self._numeric else {}),
                 **({"features": features} if features else {}),
             }
 
@@ -527,6 +547,11 @@ class Space:
                 space._add(Rule(space._pairs(condition), tuple((j, space._kept(j, kept)) for j, kept in only)))
             for mode, level in space._pairs(state.get("retired", [])):
                 space.retire_level(space._names[mode], space._labels[mode][level])
+            for at, regions in state.get("numeric", {}).items():
+                space._numeric.regions[int(at)] = Regions.from_state(regions)
+                if tuple(space._labels[int(at)]) != space._numeric.regions[int(at)].labels:
+                    raise ValueError(f"the levels of mode {at} are others than its regions")
+            space._numeric.check(space._context)
             for mode, one in sorted(state.get("features", {}).items()):
                 at = check_level(int(mode), len(space._names), "the mode of features")
                 space._features[at] = LevelFeatures.from_state(space._names[at], one)
@@ -567,7 +592,7 @@ class Space:
 
     def partial(self, labels: Mapping[str, Label] | None, named: Mapping[str, Label] = _NONE) -> dict[int, int]:
         """Return the levels of some modes, by position of the mode."""
-        return {self.position(mode): self.level(mode, label) for mode, label in _merged(labels, named).items()}
+        return {self.position(mode): self.level(mode, label) for mode, label in merged(labels, named).items()}
 
     def _check_whole(self, found: Mapping[int, Any], wanted: Iterable[int]) -> None:
         missing = [self._names[j] for j in wanted if j not in found]
@@ -582,16 +607,6 @@ class Space:
         more = len(self._labels[at]) - _SHOWN
         listed = ", ".join(map(repr, known[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
         return f"{label!r} is no level of mode {self._names[at]!r}, which has {listed}: {hint or 'give one of them'}"
-
-
-def _merged(labels: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    if labels is None:
-        return dict(named)
-    if not isinstance(labels, Mapping):
-        raise TypeError(f"labels is {labels!r}; give labels by mode: {{'offer': 'a'}}, or offer='a'")
-    if named and (twice := sorted(set(labels) & set(named))):
-        raise ValueError(f"mode {twice[0]!r} is given twice; give it once")
-    return {**labels, **named}
 
 
 def _listed(mode: str, labels: Any) -> list[Any]:

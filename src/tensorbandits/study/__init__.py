@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from tensorbandits.sim.log_world import World
 from tensorbandits.sim.where import Where
 from tensorbandits.study import sections
 from tensorbandits.study.answer import Answer
+from tensorbandits.study.features import features_of, features_worth, worth_section, worth_words
 from tensorbandits.study.lineup import lineup, play
 from tensorbandits.study.relevance import relevance
 from tensorbandits.study.remarks import remarks
@@ -39,6 +40,7 @@ def study(
     replications: int = 10,
     min_count: int = 1,
     shrinkage: float | None = None,
+    features: Mapping[str, Any] | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     backend: str = "local",
@@ -62,6 +64,8 @@ def study(
     rewards : how many a bandit will have, for which low rank is judged and a structure suggested.
     replications : the most runs of each policy. All run three times, and those that are neither clearly better or
         worse than the baseline by then nor clearly worse than the best, again.
+    features : what the levels of some modes are like, as for :class:`tensorbandits.Space`: the study says whether they
+        are worth collecting, for levels that are known and for new ones. Policies play without them.
     seed, n_jobs, backend, address, where, progress : as for :func:`tensorbandits.compare`. Finished runs are kept in
         ``folder/results``.
     command, source : what the report says of how it was made, and the file that the log was read from.
@@ -79,6 +83,7 @@ def study(
         for standardise in (False, True)
     )
     lineup(shifted, rank or 1, rounds, policies)  # before any work, so that a mistake is known at once
+    numbers = features_of(log, features)
     facts = profile(log, rewards=rewards, seed=seed)
     told = facts.suggested_rank if rank is None else rank
     structure = facts.suggested.kind if rank is None else "tucker"
@@ -88,13 +93,16 @@ def study(
     comparison = play(playing, plain, shifted, Path(folder) / "results", most, **options)
     largest = facts.curve.points[-1].rewards
     matter = relevance(log.rewards(), facts.kind, facts.low_rank, largest, np.random.SeedSequence(seed))
-    answer = Answer.of(log, facts, plain, comparison, playing, remarks(log, matter), source, shifted)
+    found = features_worth(log, facts, numbers, seed) if numbers else []
+    said = [*remarks(log, matter), *worth_words(log, found)]
+    answer = Answer.of(log, facts, plain, comparison, playing, said, source, shifted)
     if say is not None:
         say(answer.plain())
     report = [
         answer.section(),
         sections.contents(log, facts),
         sections.evidence(facts, told),
+        *([worth_section(log, found)] if found else []),
         sections.cells(log, plain, (min_count, shrinkage)),
         sections.policies(comparison, log, plain, playing, refused, "gaussian" if log.ledger.kind else facts.kind),
         sections.how(playing, comparison, seed, time.perf_counter() - start, command),

@@ -197,13 +197,14 @@ def start_lines(
             "  # what the log knows; without this line it starts afresh",
         ]
     read = f"read_log({os.fspath(source)!r}" if source is not None else "from_log(frame"
+    numbers = " | log.numeric" if log.numeric and set(log.numeric) <= set(context) else ""
     lines = [
         "import tensorbandits as tb",
         *([] if ours else [f"from {module} import {kind}"]),
         f"from tensorbandits.data import {'read_log' if source is not None else 'from_log'}",
         "",
         f"log = {read}, {list(log.modes)!r}, {log.reward!r}{options})",
-        f"space = tb.Space(dict(zip(log.modes, log.levels)){f', context={context!r}' if context else ''})",
+        f"space = tb.Space(dict(zip(log.modes, log.levels)){numbers}{f', context={context!r}' if context else ''})",
         f"bandit = tb.Bandit(space, {recipe.policy!r}{given})" if ours else f"bandit = tb.Bandit(space, {kind}{given})",
         *tell,
         f"decision = bandit.ask({_asked(log, context)})",
@@ -215,7 +216,12 @@ def start_lines(
 
 def _asked(log: Log, context: Sequence[str]) -> str:
     """The arguments of an ask: the first level of each context mode."""
-    labels = {mode: log.levels[log.modes.index(mode)][0] for mode in context}
+    labels: dict[str, Any] = {mode: log.levels[log.modes.index(mode)][0] for mode in context}
+    if log.numeric and set(log.numeric) <= set(context):
+        for mode, one in log.numeric.items():
+            del labels[mode]
+            if one.partition is not None:
+                labels |= dict(zip(one.numbers, one.partition.middles[0].tolist(), strict=True))
     if all(mode.isidentifier() and not iskeyword(mode) and mode not in _ARGUMENTS for mode in labels):
         return ", ".join(f"{mode}={label!r}" for mode, label in labels.items())
     return repr(labels)

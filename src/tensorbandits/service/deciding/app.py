@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from tensorbandits.bandit.settings import named
-from tensorbandits.decider.decider import Decider, DeciderClosedError, SnapshotDecision
+from tensorbandits.decider.decider import Decider, DeciderClosedError, Question, SnapshotDecision
 from tensorbandits.decider.following import NoSnapshotError
 from tensorbandits.decider.sending import SinkFullError
 from tensorbandits.service.deciding.repeats import RepeatedAnswers
@@ -26,7 +26,7 @@ from tensorbandits.service.http.keyring import Keys
 from tensorbandits.service.http.security import VISIT, Visit, authorise
 from tensorbandits.service.http.serving import allowed_labels, to_json
 from tensorbandits.service.metrics import Metrics
-from tensorbandits.space.labels import Label, written
+from tensorbandits.space.labels import written
 
 _BANDIT = re.compile(r"/v1/bandits/([A-Za-z0-9][A-Za-z0-9._-]{0,99})(?:/([a-z-]+))?")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
@@ -91,8 +91,7 @@ class DecideApp:
             else:
                 if counting is not None:
                     counting.cancel()
-                for decider in self._deciders:
-                    await asyncio.to_thread(decider.close)
+                await asyncio.gather(*(asyncio.to_thread(decider.close) for decider in self._deciders))
                 await asyncio.to_thread(self._keys.stop)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -187,19 +186,16 @@ class DecideApp:
         return known
 
     def _asked(self, name: str, decider: Decider, body: schemas.AskBody) -> dict[str, Any]:
-        context, question = _question(body)
-        decision = decider.ask(context, **question)
+        asked = _question(body)
+        decision = decider.ask(asked.context, allowed=asked.allowed, played=asked.played, propensity=asked.propensity)
         self._metrics.decided(name)
         return _written(decision)
 
     async def _ask_many(self, name: str, decider: Decider, content: bytes, key: str | None) -> bytes:
         def answer(body: schemas.AskManyBody) -> dict[str, Any]:
-            questions = [_question(one) for one in body.requests]
-            for context, question in questions:
-                decider.refuse(context, **question)
-            made = [_written(decider.ask(context, **question)) for context, question in questions]
+            made = decider.ask_each([_question(one) for one in body.requests])
             self._metrics.decided(name, len(made))
-            return {"decisions": made}
+            return {"decisions": [_written(one) for one in made]}
 
         return self._once(name, "ask_many", schemas.AskManyBody.model_validate_json(content), key, answer)
 
@@ -246,20 +242,16 @@ _ROUTES: dict[str, Callable[..., Awaitable[bytes]]] = {
 }
 
 
-def _question(body: schemas.AskBody) -> tuple[dict[str, Label], dict[str, Any]]:
-    """The context and the arguments of an ask."""
+def _question(body: schemas.AskBody) -> Question:
+    """What an ask says."""
     if not body.activate or body.subject is not None:
         raise ValueError(
             "a decide server has no activate and no subject: a decision counts as shown when it is made, and nothing "
             "but its id is kept of it; ask the service where you need them"
         )
     given = body.given()
-    question: dict[str, Any] = {"allowed": allowed_labels(given)}
-    if given.get("played") is not None:
-        question["played"] = named(given["played"])
-    if given.get("propensity") is not None:
-        question["propensity"] = given["propensity"]
-    return named(given.get("context")), question
+    played = None if given.get("played") is None else named(given["played"])
+    return Question(named(given.get("context")), allowed_labels(given), played, given.get("propensity"))
 
 
 def _written(decision: SnapshotDecision) -> dict[str, Any]:

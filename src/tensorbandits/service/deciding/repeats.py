@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensorbandits.service.engine.errors import KeyReusedError
 
-_MOST = 10_000  # answers that are remembered
+_MOST, _BYTES = 10_000, 32 * 2**20  # answers that are remembered, and their bytes
 
 
 class RepeatedAnswers:
-    """The last answers to requests that carry a key, or an id of the caller's.
+    """The last answers, up to 32 MB, to requests that carry a key, or an id of the caller's.
 
     >>> repeats = RepeatedAnswers()
     >>> repeats.put("visit-1", "asked", b"answer")
@@ -18,6 +18,7 @@ class RepeatedAnswers:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, bytes]] = {}
+        self._bytes = 0
 
     def find(self, key: str, fingerprint: str) -> bytes | None:
         """Return the answer to the same request; refuse another one with its key."""
@@ -30,6 +31,8 @@ class RepeatedAnswers:
 
     def put(self, key: str, fingerprint: str, answer: bytes) -> None:
         """Remember an answer."""
-        while len(self._known) >= _MOST:
-            self._known.pop(next(iter(self._known)))
         self._known[key] = fingerprint, answer
+        self._bytes += len(answer)
+        while len(self._known) > _MOST or self._bytes > _BYTES:
+            _, gone = self._known.pop(next(iter(self._known)))
+            self._bytes -= len(gone)

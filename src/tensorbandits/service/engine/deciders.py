@@ -78,6 +78,8 @@ class SeenDeciders:
 
     def rows(self) -> list[Mapping[str, Any]]:
         """Return those that were seen of late, the last first."""
+        if not self._seen:
+            return []
         with self._lock:
             some = [one for one in self._seen.values() if self._clock() - one.last < _OF_LATE]
         return [dict(vars(one)) for one in reversed(some)]

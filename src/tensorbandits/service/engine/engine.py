@@ -364,9 +364,12 @@ class Engine:
             for host in self.all():
                 host.tick()
                 self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
-                self._metrics.deciding_elsewhere(host.name, self.publisher.said(host)["age"], len(host.deciders.rows()))
-                if host.quarantined is None:
+                self._metrics.deciding_elsewhere(host.name, self.publisher.age(host), len(host.deciders.rows()))
+                if host.quarantined is None and host.core.waiting:
                     self._guarded("timing out", partial(self._expire, host))
+                if host.quarantined is None:
+                    self._guarded("learning regions", partial(self._learn_regions, host))
+                    self._metrics.waiting(host.name, host.core.waiting)
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
 
@@ -385,7 +388,11 @@ class Engine:
                 ended, dropped = host.core.state.book.overdue(time=self.clock.now())
             if (not ended and not dropped) or not self.submit(orders.expire(host)).result():
                 break
-        self._metrics.waiting(host.name, host.core.waiting)
+
+    def _learn_regions(self, host: Host) -> None:
+        """Have the regions of modes of numbers learned once enough requests have brought some."""
+        for mode in host.core.state.regions_due():
+            self.submit(orders.learn_regions(host, mode)).result()
 
     def _snapshot(self, host: Host) -> None:
         seq, state = loading.pack(host.core)

@@ -7,6 +7,7 @@ server that runs learns of it by that event, and no snapshot of before is kept a
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK
 from tensorbandits.bandit.changes import check_reason
+from tensorbandits.decider.tokens import TokenExpiredError, TokenRefusedError
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.host import Host
 from tensorbandits.store import BehindError, New, Store
@@ -74,6 +76,14 @@ def _found(store: Store, host: Host, ids: Sequence[str]) -> tuple[dict[str, floa
     return made, sum(len(written.get(number, ())) for number in made), waiting
 
 
+def _moments(host: Host, number: str, made: float) -> list[float]:
+    """The times by which a decision is found: a token has one of its own, later if a decider's clock was ahead."""
+    if host.tokens.could_be(number):
+        with contextlib.suppress(TokenRefusedError, TokenExpiredError):  # which is refused wherever it comes again
+            return sorted({made, host.tokens.read(number, host.uid).time})
+    return [made]
+
+
 def _parts(some: Sequence[tuple[str, float]]) -> Iterator[Sequence[tuple[str, float]]]:
     return (some[at : at + _TOGETHER] for at in range(0, len(some), _TOGETHER))
 
@@ -83,7 +93,8 @@ def _forget(
 ) -> None:
     """Say in the log that some decisions are forgotten, and then remove what is known of them; the turn is held."""
     names = {number: f"forgotten-{os.urandom(8).hex()}" for number, _ in made}
-    command = c.Forget([(number, names[number], time) for number, time in made], os.urandom(16).hex(), why)
+    found = [(number, names[number], moment) for number, time in made for moment in _moments(host, number, time)]
+    command = c.Forget(found, os.urandom(16).hex(), why)
     while True:
         state = host.core.state
         with host.core.lock:

@@ -25,6 +25,7 @@ from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.published import UID_BYTES
 from tensorbandits.bandit.settings import written_rule
 from tensorbandits.bandit.snapshot import refuse_propensity
+from tensorbandits.bandit.visitors import place_of
 from tensorbandits.base.checks import Cell
 from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine import loading
@@ -151,7 +152,9 @@ class Host:
         refuse_propensity(propensity, alone=played is None)
         chosen = () if allowed is None else commands.chosen(space.allowed(allowed))
         cell = None if played is None else space.cell({**context, **played})
-        return Ask(space.given(context), chosen, id, active, cell, propensity, subject)
+        place = None if subject is None else place_of(subject, self.name)
+        levels, numbers = space.given(context), space.numbers_to_learn(context)
+        return Ask(levels, chosen, id, active, cell, propensity, subject, place, numbers)
 
     def draw(self, ask: Ask) -> Drawn:
         """Draw a decision from the present snapshot; it takes no lock."""
@@ -302,10 +305,20 @@ class Host:
             mode: [{"label": written(label), "retired": label in space.retired.get(mode, [])} for label in labels]
             for mode, labels in zip(space.modes, space.levels, strict=True)
         }
-        hidden = ("name", "modes", "context", "rules")
+        hidden = ("name", "modes", "context", "rules", "features")
         return {
             **self.summary(),
             "levels": levels,
+            "regions": {
+                mode: {
+                    "numbers": list(one.numbers),
+                    "learning": one.learning,
+                    "requests": one.requests,
+                    "seen": len(state.seen.get(space.position(mode), ())),
+                }
+                for mode, one in space.regions.items()
+            },
+            "features": {mode: one.said() for mode, one in space.features.items()},
             "rules": [written_rule(rule) for rule in space.rules],
             "rule_shares": [space.forbidden_share(rule) for rule in space.rules],
             "settings": {name: value for name, value in state.settings.items() if name not in hidden},

@@ -11,19 +11,20 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorbandits.bandit import commands as c
 from tensorbandits.bandit import events as e
 from tensorbandits.bandit.actors import MARK, Mark
 from tensorbandits.bandit.book import ClosedDecisionError, ExpiredDecisionError, UnknownDecisionError, check_id
-from tensorbandits.bandit.settings import labels_of, read_rule
+from tensorbandits.bandit.settings import labels_of, pairs_of, read_rule
 from tensorbandits.decider.tokens import Token
 from tensorbandits.service.engine.actor import ACTOR
 from tensorbandits.service.engine.deadline import UNTIL
 from tensorbandits.service.engine.errors import KeyReusedError
 from tensorbandits.service.engine.host import Host, changed
+from tensorbandits.space.partition import Partition
 from tensorbandits.store import Event, New, Store
 
 _EXPIRED_AT_ONCE = 2_000  # decisions that one transaction times out
@@ -185,7 +186,7 @@ def ask(
             raise LookUp(ClosedDecisionError(words))
         current = drawn if drawn is not None and drawn.version == state.version else draw(request)
         number = state.book.ids.issue(state.book, secret=True) if request.id is None else request.id
-        return state.plan(c.Decide(current, number, request.active), now)
+        return state.plan(c.Decide(current, number, request.active, request.numbers), now)
 
     def repeat(event: Event) -> dict[str, Any]:
         if event.kind != "Decided" or (request.id is not None and event.decision != request.id):
@@ -376,14 +377,37 @@ def level(
     more: dict[str, Any] = {}
     if what == "LevelAdded":
         like = None if given.get("like") is None else labels_of(given["like"])
-        more = {"like": like, "rewards": given.get("rewards")}
+        more = {"like": like, "rewards": given.get("rewards"), "features": given.get("features")}
     command = _LEVELS[what](given["mode"], labels_of(given["label"]), **more)
 
     def same(event: Event) -> bool:
-        said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards")}
-        return said == {"like": None, "rewards": None, **given}
+        said = {part: event.body.get(part) for part in ("mode", "label", "like", "rewards", "features")}
+        return said == {"like": None, "rewards": None, "features": None, **given}
 
     return _alone(host, command, what, key, fingerprint, same)
+
+
+def learn_regions(host: Host, mode: str, partition: Partition | None = None) -> Order:
+    """Return the order that learns the regions of a mode of numbers, from requests or as a log says them."""
+
+    def plan(now: float) -> Sequence[e.BanditEvent]:
+        done = not host.core.space.regions[mode].learning  # by another server, or another log
+        return [] if done else host.core.state.plan(c.LearnRegions(mode, partition), now)
+
+    return Order(host, plan, lambda order: None, alone=True)
+
+
+def split_region(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of a region that is split."""
+    command = c.SplitRegion(given["mode"], given["region"], given.get("at"), given.get("number"))
+    same = lambda event: all(event.body[part] == given[part] for part in ("mode", "region"))  # noqa: E731
+    return _alone(host, command, "RegionSplit", key, fingerprint, same)
+
+
+def describe(host: Host, given: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> Order:
+    """Return the order of other features of levels."""
+    command = c.Describe(given["mode"], pairs_of(given["levels"]), given.get("anew", False))
+    return _alone(host, command, "Described", key, fingerprint, lambda event: False)
 
 
 def rule(
@@ -414,7 +438,7 @@ def import_log(host: Host, command: c.Import, digest: str, key: str | None = Non
         version = host.core.state.version
         [event] = host.core.state.plan(command, now)
         assert isinstance(event, e.Imported)
-        event = e.Imported(now, event.ledger, event.added, {**event.said, "digest": digest})
+        event = replace(event, time=now, said={**event.said, "digest": digest}, start=None, packed=[])
         event.body()
         return version, event
 

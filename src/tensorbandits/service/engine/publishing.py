@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.published import CannotPublishError, PublishedSnapshot
+from tensorbandits.bandit.published import CannotPublishError, PublishedSnapshot, SnapshotRefusedError
 from tensorbandits.bandit.publishing import SnapshotPlace, checksum_of, place_of
 from tensorbandits.service import logs
 from tensorbandits.service.engine.host import Host
@@ -67,6 +67,7 @@ class Publisher:
         self._stop, self._news = threading.Event(), threading.Event()
         self._log = logs.get("publishing")
         self._publications: dict[int, Publication] = {}  # by bandit
+        self._wanted_at = -1e300  # when somebody asked for a snapshot of any bandit last
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -85,13 +86,15 @@ class Publisher:
 
     def of(self, host: Host) -> Publication:
         """Return what a bandit publishes."""
-        return self._publications.setdefault(host.id, Publication())
+        known = self._publications.get(host.id)
+        return self._publications.setdefault(host.id, Publication()) if known is None else known
 
     def newest(self, host: Host) -> Latest:
         """Return the newest snapshot of a bandit, which may have to be made, and make them for a while from now on."""
-        publication = self.of(host)
-        publication.wanted_at = time.monotonic()
-        return publication.latest or self.make(host)
+        publication, now = self.of(host), time.monotonic()
+        kept_up = bool(self.address) or now - publication.wanted_at < _WANTED
+        publication.wanted_at = self._wanted_at = now
+        return publication.latest if publication.latest is not None and kept_up else self.make(host)
 
     def make(self, host: Host) -> Latest:
         """Make the snapshot of a bandit as it is now, unless it is that of before; it waits for the learner."""
@@ -124,7 +127,12 @@ class Publisher:
 
     def _make_all(self) -> None:
         while not self._stop.wait(min(_LOOK, self.every)):
-            for host in self._hosts():
+            if not self._is_wanted():
+                continue
+            hosts = self._hosts()
+            for gone in set(list(self._publications)) - {host.id for host in hosts}:
+                del self._publications[gone]
+            for host in hosts:
                 if self._is_due(host):
                     try:
                         self.make(host)
@@ -132,6 +140,10 @@ class Publisher:
                         self.of(host).made_at = time.monotonic() + _WANTED  # its policy stays as it is
                     except Exception as error:
                         self._trouble(host, error)
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody wants snapshots: an idle server looks for no news of hundreds of bandits."""
+        return bool(self.address) or time.monotonic() - self._wanted_at < _WANTED
 
     def _is_due(self, host: Host) -> bool:
         publication, now = self.of(host), time.monotonic()
@@ -161,7 +173,10 @@ class Publisher:
         """Put a snapshot at the address of its bandit, unless what another server has put there is new enough."""
         if publication.place is None:
             publication.place = place_of(self.address.replace(NAME, host.name))
-        known = publication.place.pointer()
+        try:
+            known = publication.place.pointer()
+        except SnapshotRefusedError:  # what is damaged helps nobody
+            known = None
         if known is not None and known.uid == snapshot.uid:
             newer = known.version != publication.put and snapshot.time - known.time < _SOON * self.every
             if newer or known.version >= snapshot.version:
@@ -179,6 +194,11 @@ class Publisher:
             publication.failed = words
             self._log.warning("publishing failed; trying again", bandit=host.name, error=words)
 
+    def age(self, host: Host) -> float | None:
+        """Return the seconds since the newest snapshot of a bandit was made, if there is one."""
+        latest = self.of(host).latest
+        return None if latest is None else max(self._now() - latest.snapshot.time, 0.0)
+
     def said(self, host: Host) -> dict[str, Any]:
         """Return what the page shows of a bandit's snapshots."""
         publication = self.of(host)
@@ -188,7 +208,7 @@ class Publisher:
             "every": self.every,
             "version": None if snapshot is None else snapshot.version,
             "bytes": None if publication.latest is None else len(publication.latest.content),
-            "age": None if snapshot is None else max(self._now() - snapshot.time, 0.0),
+            "age": self.age(host),
             "events_since": None if snapshot is None else max(host.seq - snapshot.event, 0),
             "failed": publication.failed,
         }

@@ -25,7 +25,18 @@ from tensorbandits.service.http.errors import Problem
 from tensorbandits.service.http.fast_path import FastPath
 from tensorbandits.service.http.guard import Guard
 from tensorbandits.service.http.keyring import Keys
-from tensorbandits.service.http.routes import bandits, changes, data, decisions, keys, pages, rank, snapshots, stream
+from tensorbandits.service.http.routes import (
+    bandits,
+    changes,
+    data,
+    decisions,
+    features,
+    keys,
+    pages,
+    rank,
+    snapshots,
+    stream,
+)
 from tensorbandits.service.http.routes.router import Router
 from tensorbandits.service.http.serving import Served, Serving, reply
 from tensorbandits.service.metrics import Metrics
@@ -175,6 +186,7 @@ def create_app(settings: Settings, store: Store | None = None, started: Callable
         stream.router,
         snapshots.router,
         changes.router,
+        features.router,
         keys.router,
         pages.router,
     ):  # busiest first

@@ -69,10 +69,16 @@ _STORY = [
 _CHANGE = {
     **{"number": 4, "time": _TIME, "kind": "Changed", "actor": "Ann", "words": "holdout: from 0.1 to 0.2"},
     "items": [{"what": "holdout", "before": 0.1, "after": 0.2}],
+    "undo": {"settings": {"holdout": 0.1}},
 }
 BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows, and the body
     "create_bandit": {
         "offers to segments, over channels": OFFERS,
+        "of numbers": {
+            "name": "ages",
+            "modes": {"age": {"numbers": ["age"], "cuts": [18, 30, 45, 65]}, "offer": ["a", "b"]},
+            "context": ["age"],
+        },
         "an apprentice": {"name": "beside", "modes": {"offer": ["a", "b"], "size": [1, 2, 3]}, "apprentice": True},
     },
     "change_bandit": {
@@ -100,8 +106,22 @@ BODIES: dict[str, dict[str, Any]] = {  # by the name of the route: what it shows
     "best": {"for a new customer": {"context": _NEW}},
     "explain": {"for a new customer": {"context": _NEW, "level": 0.9, "arms": 3}, "for all": {}},
     "add_level": {"another offer": {"mode": "offer", "label": "summer", "like": "a"}},
+    "describe_levels": {
+        "all offers": {
+            "mode": "offer",
+            "levels": [
+                {"label": "a", "features": {"price": 9.9, "brand": "Acme"}},
+                {"label": "b", "features": {"price": 5, "brand": "Bolt"}},
+                {"label": "video", "features": {"price": 7.5, "brand": "Acme"}},
+            ],
+            "anew": True,
+        },
+        "another price": {"mode": "offer", "levels": [{"label": "a", "features": {"price": 8.9}}]},
+    },
+    "import_features": {"a CSV file": "offer,price,brand\na,9.9,Acme\nb,5,Bolt\nvideo,7.5,Acme\n"},
     "retire_level": {"an offer that has ended": {"mode": "offer", "label": "video"}},
     "restore_level": {"an offer that is back": {"mode": "offer", "label": "video"}},
+    "split_region": {"at a value": {"mode": "age", "region": "age 30 to 45", "at": 38}},
     "add_rule": {
         "what does not go together": {"forbid": {"segment": "old", "offer": "b"}},
         "what alone is allowed": {"allow": {"segment": "new", "channel": ["mail", "sms"]}},
@@ -123,7 +143,20 @@ ANSWERS: dict[str, Any] = {
     "metrics": "# TYPE tensorbandits_bandits gauge\ntensorbandits_bandits 3.0\n",
     "list_bandits": {"bandits": [_SUMMARY]},
     **{name: _DETAIL for name in ("create_bandit", "get_bandit", "change_bandit", "add_level", "retire_level")},
-    **{name: _DETAIL for name in ("restore_level", "add_rule", "remove_rule")},
+    **{name: _DETAIL for name in ("describe_levels", "import_features")},
+    "export_features": "offer,price,brand\na,9.9,Acme\nb,5.0,\n",
+    "get_features": {
+        "mode": "offer",
+        "features": [
+            {"name": "price", "kind": "number", "columns": 1, "missing": 0},
+            {"name": "brand", "kind": "category", "columns": 6, "missing": 1},
+        ],
+        "levels": [
+            {"label": "a", "features": {"price": 9.9, "brand": "Acme"}},
+            {"label": "b", "features": {"price": 5.0}},
+        ],
+    },
+    **{name: _DETAIL for name in ("restore_level", "split_region", "add_rule", "remove_rule")},
     "ask": _DECISION,
     "ask_many": {"decisions": [_DECISION]},
     "overviews": {"overviews": {"offers": _OVERVIEW}},

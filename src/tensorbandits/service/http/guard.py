@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from tensorbandits.service.metrics import Metrics
 
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-_IMPORT = re.compile(r"/v1/bandits/[^/]+/import")
+_IMPORT = re.compile(r"/v1/bandits/[^/]+/(features/)?import")
 _BANDIT = re.compile(r"/v1/bandits/([^/]{1,200})")
-_MANY = re.compile(r"/v1/bandits(/[^/]+(/(ask|tell)-many)?)?")  # bodies that hold a bandit, or many requests
+_MANY = re.compile(r"/v1/bandits(/[^/]+(/((ask|tell)-many|features))?)?")  # bodies of a bandit, or of many things
 _ONE_LIMIT = 2**20  # bytes of any other body, about one decision, reward or rule
 _CALLER_GONE = 499  # the status of a caller who did not wait, in the log only
 _OTHER = "other"  # the route of what is no route, as anybody can make up paths

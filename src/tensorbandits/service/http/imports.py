@@ -93,6 +93,40 @@ def table(upload: Upload, columns: Sequence[str], texts: Sequence[str], rows: in
         pa.default_memory_pool().release_unused()
 
 
+@contextmanager
+def whole_table(upload: Upload, texts: Sequence[str], rows: int, most: int) -> Iterator[Any]:
+    """Give all columns of a Parquet or CSV file as a table; ``texts`` are text, as written. Memory goes back after."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    found = None
+    try:
+        with unpacked(upload.file, most) as (file, lines):
+            start = file.read(4)
+            file.seek(0)
+            if start == b"PAR1":
+                metadata = pq.read_metadata(file)
+                _check_rows(metadata.num_rows, rows)
+                _check_memory(sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)))
+                file.seek(0)
+                found = pq.read_table(file, use_threads=False)
+            else:
+                _check_rows((lines or upload.lines) - 1, rows)
+                kinds = {name: pa.string() for name in texts}
+                found = pc.read_csv(
+                    file, convert_options=pc.ConvertOptions(column_types=kinds, strings_can_be_null=True)
+                )
+        _check_memory(found.nbytes)
+        yield found
+    except (pa.ArrowException, OSError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise ValueError(f"the body is no Parquet file and no CSV file that can be read ({words})") from None
+    finally:
+        found = None
+        pa.default_memory_pool().release_unused()
+
+
 def _read(upload: Upload, wanted: Sequence[str], texts: Sequence[str], rows: int) -> Any:
     """The table of a file, of the kind that its first bytes say."""
     start = upload.file.read(64)

@@ -6,7 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from tensorbandits.service.http.schemas import Body, Changes, CreateBandit, Level, NewLevel, RuleBody
+from tensorbandits.service.http.schemas import (
+    Body,
+    Changes,
+    CreateBandit,
+    DescribeBody,
+    Level,
+    NewLevel,
+    RuleBody,
+    SplitRegionBody,
+)
 from tensorbandits.service.http.view_answers import OverviewView
 
 
@@ -23,8 +32,10 @@ class PreviewChange(Body):
 
     settings: Changes | None = Field(default=None, examples=[{"holdout": 0.1}])
     add_level: NewLevel | None = Field(default=None, examples=[None])
+    describe: DescribeBody | None = Field(default=None, examples=[None])
     retire_level: Level | None = Field(default=None, examples=[None])
     restore_level: Level | None = Field(default=None, examples=[None])
+    split_region: SplitRegionBody | None = Field(default=None, examples=[None])
     add_rule: RuleBody | None = Field(default=None, examples=[None])
     remove_rule: RuleBody | None = Field(default=None, examples=[None])
 

@@ -60,8 +60,19 @@ class TimeLabel(BaseModel):
 Text = Annotated[StrictStr, Field(max_length=1_000)]
 Label = TypeAliasType("Label", Text | StrictBool | StrictInt | StrictFloat | DateLabel | TimeLabel)
 Labels = Annotated[dict[Text, Label], Field(max_length=100)]
+Given = Annotated[dict[Text, Label | None], Field(max_length=100)]
 Choices = Annotated[dict[Text, Annotated[list[Label], _SEVERAL]], Field(max_length=100)]
 Number = StrictInt | StrictFloat
+FeatureValue = TypeAliasType(
+    "FeatureValue",
+    Text
+    | StrictBool
+    | StrictInt
+    | StrictFloat
+    | Annotated[list[Number], Field(max_length=1_000, fail_fast=True)]
+    | None,
+)
+FeatureValues = Annotated[dict[Text, FeatureValue], Field(max_length=1_000)]
 Id = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Name = Annotated[
     StrictStr,
@@ -161,16 +172,51 @@ class Changes(Body):
         return self.given()
 
 
+class NumericMode(Body):
+    """A mode of numbers that requests bring: its levels are regions that are learned from them, or given by cuts."""
+
+    numbers: Annotated[list[Text], Field(max_length=20)] = Field(
+        default=[], description="Names of the numbers; that of the mode if there are none.", examples=[["age"]]
+    )
+    regions: StrictInt = Field(default=8, ge=2, le=200, description="How many regions are learned.")
+    requests: StrictInt = Field(default=200, ge=10, le=100_000, description="From how many requests.")
+    cuts: Annotated[list[Number], Field(min_length=2, max_length=201)] | None = Field(
+        default=None, description="Of one number, between which values its regions lie.", examples=[[18, 30, 45, 65]]
+    )
+    partition: dict[Text, list[Any]] | None = Field(
+        default=None, description="Regions that were learned elsewhere, as the client writes them.", examples=[None]
+    )
+    splits: Annotated[list[tuple[Text, Number, Text]], Field(max_length=1_000)] = Field(
+        default=[], description="Regions of these that were split: region, value and number.", examples=[[]]
+    )
+
+
+class DescribedLevel(Body):
+    """What a level is like: values of features by name; null where one is missing."""
+
+    label: Label = Field(examples=["a"])
+    features: FeatureValues = Field(examples=[{"price": 9.9, "brand": "Acme", "image": [0.1, 0.7]}])
+
+
+DescribedLevels = Annotated[list[DescribedLevel], _SEVERAL]
+
+
 class CreateBandit(Changes):
     """A new bandit; the fields mean what the arguments of ``tb.Bandit`` and of its policy do."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [examples.OFFERS]})
     name: Name
     modes: Annotated[
-        dict[Text, Annotated[list[Label], Field(fail_fast=True)]],
-        Field(min_length=1, max_length=20, description="Modes and their levels."),
+        dict[Text, Annotated[list[Label], Field(fail_fast=True)] | NumericMode],
+        Field(min_length=1, max_length=20, description="Modes and their levels, or the numbers that requests bring."),
     ]
     context: Annotated[list[Text], _SEVERAL] = Field(default=[], description="The modes that are given, not decided.")
+    features: Annotated[dict[Text, DescribedLevels], Field(max_length=20)] = Field(
+        default={},
+        description="What the levels of some modes are like, by mode; for the policy thompson, which learns how much "
+        "that says of their rewards.",
+        examples=[{"offer": [{"label": "a", "features": {"price": 9.9}}, {"label": "b", "features": {"price": 5}}]}],
+    )
     policy: PolicyName = Field(default="thompson", description="What it takes is in `settings`.")
     reward: RewardKind | None = Field(
         default=None,
@@ -205,7 +251,9 @@ class AskBody(Body):
     """A request for a decision."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"context": {"segment": "new"}}]})
-    context: Labels = Field(default={}, description="The label of each context mode.")
+    context: Given = Field(
+        default={}, description="The label of each context mode; of a mode of numbers these, null where one lacks."
+    )
     allowed: Choices | None = Field(default=None, description="The labels that may be chosen, by mode.")
     id: Id | None = Field(default=None, description="An id of yours; the same again gives the same decision.")
     activate: StrictBool = Field(default=True, description="Whether it is shown at once.")
@@ -215,7 +263,8 @@ class AskBody(Body):
     )
     subject: Id | None = Field(
         default=None,
-        description="Whom it is for, by an id of yours: kept apart, to find and remove what is known of a person.",
+        description="Whom it is for, by an id of yours: who decides is drawn once for each. It is kept apart, to find "
+        "and remove what is known of a person.",
     )
 
 
@@ -255,7 +304,7 @@ class TellBody(Body):
     amend: StrictBool = Field(default=False, description="Whether it replaces the reward that was told.")
     add: StrictBool = Field(default=False, description="Whether it adds to the reward that was told.")
     arm: Labels | None = None
-    context: Labels | None = None
+    context: Given | None = None
     trials: StrictInt | None = Field(default=None, ge=1, le=2**53, description="Of how many the reward is the sum.")
 
 
@@ -285,14 +334,14 @@ class Which(Body):
 class Best(Body):
     """A request for what is believed best."""
 
-    context: Labels = Field(default={}, examples=[{"segment": "new"}])
+    context: Given = Field(default={}, examples=[{"segment": "new"}])
     allowed: Choices | None = None
 
 
 class Explain(Body):
     """What to explain."""
 
-    context: Labels | None = Field(default=None, examples=[{"segment": "new"}])
+    context: Given | None = Field(default=None, examples=[{"segment": "new"}])
     level: float = Field(default=0.9, gt=0, lt=1)
     arms: StrictInt = Field(default=10, ge=1, le=1_000)
 
@@ -309,6 +358,30 @@ class NewLevel(Level):
 
     like: Label | None = Field(default=None, examples=["spring"])
     rewards: float | None = Field(default=None, gt=0, description="How many of that one's rewards it starts with.")
+    features: FeatureValues | None = Field(
+        default=None,
+        examples=[None],
+        description="Of a mode with features: what it is like, so that it starts from what was learned of those.",
+    )
+
+
+class DescribeBody(Body):
+    """What levels of a mode are like from now on; null takes the features of the mode away."""
+
+    mode: Text = Field(examples=["offer"])
+    levels: DescribedLevels | None = Field(examples=[[{"label": "a", "features": {"price": 9.9}}]])
+    anew: StrictBool = Field(
+        default=False, description="Whether these take the place of all features of the mode, and of its other levels."
+    )
+
+
+class SplitRegionBody(Body):
+    """A region of a mode of numbers that is split in two."""
+
+    mode: Text = Field(examples=["age"])
+    region: Text = Field(examples=["age 30 to 45"])
+    at: Number | None = Field(default=None, description="The value; its middle by default.", examples=[38])
+    number: Text | None = Field(default=None, description="Of which number, if there are several.", examples=[None])
 
 
 class Fold(Body):
@@ -440,10 +513,45 @@ class LevelAnswer(BaseModel):
     retired: bool
 
 
+class RegionsAnswer(BaseModel):
+    """The regions of a mode of numbers."""
+
+    numbers: list[str] = Field(examples=[["age"]], description="What requests give in the place of a label.")
+    learning: bool = Field(description="Whether the regions are still to be learned.")
+    requests: int | None = Field(description="From how many requests they are learned, if from these.")
+    seen: int = Field(description="How many of these there were.")
+
+
+class FeatureAnswer(BaseModel):
+    """A feature of the levels of a mode."""
+
+    name: str
+    kind: Literal["number", "truth", "numbers", "category", "text"]
+    columns: int = Field(description="How many numbers it becomes.")
+    missing: int = Field(description="Of how many levels it is missing.")
+
+
+class DescribedAnswer(BaseModel):
+    """What a level is like."""
+
+    label: Label
+    features: dict[str, FeatureValue]
+
+
+class FeaturesAnswer(BaseModel):
+    """The features of a mode, and the values of its levels in their order; what is missing is left out."""
+
+    mode: str
+    features: list[FeatureAnswer]
+    levels: list[DescribedAnswer]
+
+
 class Detail(Summary):
     """A bandit, and how it is made."""
 
     levels: dict[str, list[LevelAnswer]]
+    regions: dict[str, RegionsAnswer] = Field(default={}, description="The modes of numbers.")
+    features: dict[str, list[FeatureAnswer]] = Field(default={}, description="Of the modes that have some.")
     rules: list[dict[str, dict[str, Any]]]
     rule_shares: list[float] = Field(description="The share of combinations that each rule forbids by itself.")
     settings: dict[str, Any]
@@ -473,6 +581,8 @@ ChangeKind = Literal[
     "Described",
     "LevelRetired",
     "LevelRestored",
+    "RegionsLearned",
+    "RegionSplit",
     "RuleChanged",
     "Imported",
     "Skipped",
@@ -497,6 +607,10 @@ class ChangeAnswer(BaseModel):
     actor: str | None = Field(description="The name of the key that did it; null in logs of early releases.")
     words: str = Field(description="The change in a sentence.", examples=["holdout: from 0.1 to 0.2"])
     items: list[ChangedPart]
+    undo: dict[str, Any] | None = Field(
+        description="The change that puts it back, as POST .../preview takes it; null where nothing does.",
+        examples=[{"settings": {"holdout": 0.1}}],
+    )
 
 
 class ChangesAnswer(BaseModel):
@@ -546,6 +660,22 @@ class EffectRow(BaseModel):
     own: float | None = Field(default=None, description="The share of that which comes from its own rewards.")
     borrowed: float | None = Field(default=None, description="The share that comes from other levels.")
     rewards: float
+    by_features: float | None = Field(default=None, description="What features say of the effect; null without any.")
+    by_features_low: float | None = None
+    by_features_high: float | None = None
+    by_itself: float | None = Field(default=None, description="The rest of the effect, which is the level's own.")
+    by_itself_low: float | None = None
+    by_itself_high: float | None = None
+
+
+class FeatureRow(BaseModel):
+    """How much of what the levels of a mode differ by a feature explains; all together where it has no name."""
+
+    mode: str
+    feature: str
+    share: float | None
+    low: float | None
+    high: float | None
 
 
 class InteractionRow(BaseModel):
@@ -574,6 +704,7 @@ class BeliefsAnswer(BaseModel):
     effects: list[EffectRow]
     interactions: list[InteractionRow]
     alike: list[AlikeRow]
+    features: list[FeatureRow] = Field(default=[], description="What features say of levels, if there are any.")
     arms: list[dict[Text, Label | None]] = Field(
         description="The best arms: their labels by mode, `place`, `estimate`, `low`, `high` and `rewards`."
     )

@@ -244,6 +244,14 @@ class HeatView(BaseModel):
     others: str
 
 
+class EffectPart(BaseModel):
+    """A part of an effect."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
 class EffectLevel(BaseModel):
     """What is believed of a level."""
 
@@ -255,6 +263,27 @@ class EffectLevel(BaseModel):
     effect: float | None
     own: float | None = Field(description="The share of that which comes from its own rewards.")
     rewards: float
+    by_features: EffectPart | None = Field(default=None, description="What features say of the effect.")
+    by_itself: EffectPart | None = Field(default=None, description="The rest of it, which is the level's own.")
+
+
+class FeaturePart(BaseModel):
+    """How much of what levels differ by a feature explains."""
+
+    feature: str
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class FeaturesSaid(BaseModel):
+    """How much of what levels differ by their features explain, and which; the more telling first."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    left_out: int
+    parts: list[FeaturePart]
 
 
 class EffectMode(BaseModel):
@@ -264,6 +293,7 @@ class EffectMode(BaseModel):
     context: bool
     left_out: int
     middle: float | None
+    features: FeaturesSaid | None = None
     levels: list[EffectLevel]
     alike: list[list[str]]
 

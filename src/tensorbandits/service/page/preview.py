@@ -12,12 +12,15 @@ from typing import Any
 
 from tensorbandits.bandit import commands
 from tensorbandits.bandit.core import Core
-from tensorbandits.bandit.settings import change_rule, changed, labels_of, read_rule
+from tensorbandits.bandit.settings import change_rule, changed, labels_of, pairs_of, read_rule
 from tensorbandits.bandit.shares import Shares
 from tensorbandits.service.page.views.parts import USUAL_RATE, needed
 from tensorbandits.space import Space
 
-KINDS = ("settings", "add_level", "retire_level", "restore_level", "add_rule", "remove_rule")
+KINDS = (
+    *("settings", "add_level", "describe", "retire_level", "restore_level", "split_region", "add_rule"),
+    "remove_rule",
+)
 _LEVELS: dict[str, type[Any]] = {"retire_level": commands.RetireLevel, "restore_level": commands.RestoreLevel}
 
 
@@ -51,10 +54,14 @@ def _command(kind: str, given: Mapping[str, Any]) -> commands.Command:
         return commands.ChangeSettings(given)
     if kind in ("add_rule", "remove_rule"):
         return commands.ChangeRule(read_rule(given), kind == "add_rule")
+    if kind == "split_region":
+        return commands.SplitRegion(given["mode"], given["region"], given.get("at"), given.get("number"))
+    if kind == "describe":
+        return commands.Describe(given["mode"], pairs_of(given["levels"]), given.get("anew", False))
     mode, label = given["mode"], labels_of(given["label"])
     if kind == "add_level":
         like = None if given.get("like") is None else labels_of(given["like"])
-        return commands.AddLevel(mode, label, like, given.get("rewards"))
+        return commands.AddLevel(mode, label, like, given.get("rewards"), given.get("features"))
     made: commands.Command = _LEVELS[kind](mode, label)
     return made
 
@@ -64,7 +71,9 @@ def _enter(space: Space, command: commands.Command) -> None:
     if isinstance(command, commands.ChangeRule):
         change_rule(space, command.rule, add=command.add)
     elif isinstance(command, commands.AddLevel):
-        space.add_level(command.mode, command.label)
+        space.add_level(command.mode, command.label, command.features)
+    elif isinstance(command, commands.SplitRegion):
+        space.split_region(command.mode, command.region, command.at, command.number)
     elif isinstance(command, commands.RetireLevel):
         space.retire_level(command.mode, command.label)
     elif isinstance(command, commands.RestoreLevel) and command.label in space.retired.get(command.mode, ()):

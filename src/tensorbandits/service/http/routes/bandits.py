@@ -97,6 +97,13 @@ async def restore_level(name: Name, body: schemas.Level, service: Served, key: K
     return await _level(service, name, "LevelRestored", body, key)
 
 
+@router.route_of("split_region", "key_reused", response_model=schemas.Detail)
+async def split_region(name: Name, body: schemas.SplitRegionBody, service: Served, key: Key = None) -> Response:
+    """Split a region of a mode of numbers in two. Both start like it, and it stays as a retired level."""
+    mark = fingerprint_of("split_region", body, key)
+    return await _changed(service, name, lambda host: orders.split_region(host, body.given(), key, mark))
+
+
 @router.route_of("add_rule", "key_reused", response_model=schemas.Detail)
 async def add_rule(name: Name, body: schemas.RuleBody, service: Served, key: Key = None) -> Response:
     """Make a rule. One that leaves nothing to choose in some context is refused."""

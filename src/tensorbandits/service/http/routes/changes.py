@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from tensorbandits.bandit.changes import Change, ChangeLog, chosen, described
+from tensorbandits.bandit.changes import Change, ChangeLog, chosen, described, undone
 from tensorbandits.service.engine.host import Host
 from tensorbandits.service.http import schemas
 from tensorbandits.service.http.errors import Responses
@@ -54,7 +54,11 @@ async def list_changes(
     older = [row for row in found if before is None or row["number"] < before]
     page = older[-limit:]
     actors = sorted({row["actor"] for row in rows if row["actor"] is not None})
-    said = {"changes": [described(row) for row in reversed(page)], "total": len(found), "actors": actors}
+    said = {
+        "changes": [described(row) | {"undo": undone(row)} for row in reversed(page)],
+        "total": len(found),
+        "actors": actors,
+    }
     more = page[0]["number"] if len(older) > len(page) else None
     return reply({**said, "next": more, "since": changes.since, "lost": changes.lost})
 

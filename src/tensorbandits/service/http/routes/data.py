@@ -58,6 +58,7 @@ def _explained(host: Host, body: schemas.Explain) -> dict[str, Any]:
     levels = host.core.space.given(context) if context else None
     found = host.core.explain(levels, level=body.level, arms=body.arms)
     tables = {"effects": found.effects, "interactions": found.shares, "alike": found.alike, "arms": found.arms}
+    tables["features"] = found.features
     rows = {name: plain(_rows(table)) for name, table in tables.items()}
     return {"words": repr(found), "scale": found.scale, **rows}
 
@@ -152,9 +153,16 @@ async def import_log(
     trials: Annotated[str | None, Query(description="The column of trials, if rewards are sums.")] = None,
     columns: Annotated[str | None, Query(description="Columns named otherwise than their modes, as JSON.")] = None,
     fixed: Annotated[str | None, Query(description="The label of modes that have no column, as JSON.")] = None,
-    unknown: Literal["error", "skip", "add"] = "error",
+    unknown: Literal["error", "skip", "add", "retire"] | None = None,
     missing: Literal["error", "drop"] = "error",
     weight: Annotated[float, Query(gt=0, le=1)] = 1.0,
+    features: Annotated[
+        str | None,
+        Query(
+            description="Columns that say what levels are like, as JSON: lists of them, by mode. Unknown levels are "
+            "added as retired ones then: they teach what features say."
+        ),
+    ] = None,
     key: Key = None,
 ) -> Response:
     """Learn the rewards of a log; all of them, or none.
@@ -166,19 +174,25 @@ async def import_log(
     mapped, constant = _mapping(columns, "columns"), _labels(_mapping(fixed, "fixed"))
     space, rows = host.core.space, service.settings.import_rows
     named_as = {mode: mapped.get(mode, mode) for mode in space.modes if mode not in constant}
+    numbers = [name for mode, one in space.regions.items() if mode not in constant for name in one.numbers]
     texts = [
         named_as.get(mode, mode)
         for mode, labels in zip(space.modes, space.levels, strict=True)
-        if any(isinstance(label, str) for label in labels)
+        if mode not in space.regions and any(isinstance(label, str) for label in labels)
     ]
-    wanted = [*named_as.values(), reward, *([] if trials is None else [trials])]
+    labelled = [column for mode, column in named_as.items() if mode not in space.regions]
+    said = _columns_by_mode(features)
+    own = [mapped.get(one, one) for one in numbers] + [column for some in said.values() for column in some]
+    wanted = list(dict.fromkeys([*labelled, reward, *([] if trials is None else [trials]), *own]))
 
     def read(upload: imports.Upload) -> warm_start.Past:
         with imports.table(upload, wanted, texts, rows, service.settings.import_limit) as frame:
-            policy = host.core.policy
-            return warm_start.past_of_log(space, policy, frame, reward, trials, mapped, constant, missing)
+            for mode, partition in warm_start.to_learn(space, frame, mapped, constant).items():
+                service.engine.submit(orders.learn_regions(host, mode, partition)).result()
+            policy, now = host.core.policy, host.core.space
+            return warm_start.past_of_log(now, policy, frame, reward, trials, mapped, constant, missing, None, said)
 
-    asked = repr((reward, trials, columns, fixed, unknown, missing, weight))
+    asked = repr((reward, trials, columns, fixed, unknown or "error", missing, weight, *([features] if said else [])))
     async with imports.received(request, asked) as upload, service.imports:
         past = await run_in_threadpool(read, upload)
     command = Import(past, constant, unknown, weight)
@@ -193,6 +207,15 @@ def _mapping(text: str | None, what: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or (what == "columns" and not all(isinstance(one, str) for one in found.values())):
         raise ValueError(f'{what} is {str(text)[:60]!r}; give a JSON object, a value for some modes: {{"offer": "a"}}')
+    return found
+
+
+def _columns_by_mode(text: str | None) -> dict[str, list[str]]:
+    found = _mapping(text, "features")
+    if not all(isinstance(some, list) and all(isinstance(one, str) for one in some) for some in found.values()):
+        raise ValueError(
+            f'features is {str(text)[:60]!r}; give names of columns of the file, by mode: {{"offer": ["price"]}}'
+        )
     return found
 
 

@@ -7,6 +7,7 @@ import { action } from "./fields.js";
 import * as f from "./format.js";
 import { stateOf } from "./state.js";
 import { Steering } from "./steer.js";
+import { tryOne } from "./try.js";
 import { apprentice } from "./view-apprentice.js";
 import { arms } from "./view-arms.js";
 import { control } from "./view-control.js";
@@ -109,7 +110,7 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown, quarant
     view = make({ name, space, who, overview: () => overview, again: () => poll?.again(), changed: () => poll?.again(), steering });
     last = null;
     const waiting = !overview.decisions && !overview.learned && !view.always;
-    panel.replaceChildren(h("h2", { class: "hidden" }, title), waiting ? beforeDecisions(name, space) : view.element);
+    panel.replaceChildren(h("h2", { class: "hidden" }, title), waiting ? beforeDecisions(name, space, overview.apprentice, steering.may) : view.element);
     if (waiting) return;
     poll = new api.Poll({
       load: view.load ?? ((signal) => api.view(name, view.what, view.params?.() ?? {}, signal)),
@@ -176,10 +177,12 @@ function described(space) {
   return `${modes}${rules}`;
 }
 
-function beforeDecisions(name, space) {
+function beforeDecisions(name, space, beside, may) {
   const path = `${api.banditPath(name)}`;
+  const played = beside ? { played: Object.fromEntries(space.modes.filter((one) => !one.context).map((one) => [one.mode, one.levels[0]])) } : {};
   return empty("No decisions yet",
-    h("p", {}, "Ask for the first one:"), command(curl("POST", `${path}/ask`, { context: space.example })),
+    may && h("div", { class: "steps" }, action("Try one here …", () => tryOne(name), { main: true })),
+    h("p", {}, beside ? "Ask for the first one, and say what your own rule plays:" : "Ask for the first one:"), command(curl("POST", `${path}/ask`, { context: space.example, ...played })),
     h("p", {}, "Then tell what it earned, with the id of the answer:"), command(curl("POST", `${path}/tell`, { id: "…", reward: 1 })),
     h("p", { class: "faint" }, "This page shows it within seconds."));
 }

@@ -5,6 +5,7 @@ import { areNumbers, columns, pasted } from "./csv.js";
 import { curl } from "./curl.js";
 import { ask, toast } from "./dialog.js";
 import { command, fill, h, table } from "./dom.js";
+import { pastedFeatures } from "./features.js";
 import { action, field, percent, text } from "./fields.js";
 import * as f from "./format.js";
 import { explained, mayMake } from "./steer.js";
@@ -120,7 +121,7 @@ class Modes {
   }
 
   add(name = "", levels = []) {
-    const row = { name: text(name), levels: h("textarea", { rows: "3", spellcheck: "false" }), given: h("input", { type: "checkbox" }), numbers: h("input", { type: "checkbox" }) };
+    const row = { name: text(name), levels: h("textarea", { rows: "3", spellcheck: "false" }), features: h("textarea", { rows: "3", spellcheck: "false" }), given: h("input", { type: "checkbox" }), numbers: h("input", { type: "checkbox" }) };
     row.levels.value = levels.join("\n");
     const count = h("span", { class: "faint" });
     const asNumbers = h("label", { class: "check" }, row.numbers, " labels are numbers");
@@ -134,6 +135,7 @@ class Modes {
     const number = this.rows.length + 1;
     row.element = h("fieldset", {}, h("legend", {}, `Mode ${number}`), h("div", { class: "fields" },
       field("Name of the mode", row.name, "Such as segment, offer, channel"), field("Levels", row.levels, "Pasted: one per line, or separated by commas"),
+      field("What they are like", row.features, "If known: a table, whose first line names the level and its features, such as price and brand. New levels then start from what was learned of them."),
       h("div", {}, h("label", { class: "check" }, row.given, " given, not chosen (context)"), asNumbers, count, h("div", {}, h("button", { type: "button", class: "quiet", "aria-label": `Remove mode ${number}`, onclick: () => this.remove(row) }, "Remove")))));
     this.rows.push(row);
     this.list.append(row.element);
@@ -148,7 +150,8 @@ class Modes {
   read() {
     const modes = {};
     const context = [];
-    for (const { name, levels, given, numbers } of this.rows) {
+    const features = {};
+    for (const { name, levels, features: like, given, numbers } of this.rows) {
       const mode = name.value.trim();
       const labels = pasted(levels.value);
       if (!mode && !labels.length) continue;
@@ -156,10 +159,11 @@ class Modes {
       if (mode in modes) throw new Error(`Two modes are named “${mode}”.`);
       if (!labels.length) throw new Error(`The mode “${mode}” has no levels.`);
       modes[mode] = numbers.checked && areNumbers(labels) ? labels.map(Number) : labels;
+      if (like.value.trim()) features[mode] = pastedFeatures(like.value, modes[mode]);
       if (given.checked) context.push(mode);
     }
     if (!Object.keys(modes).length) throw new Error("Name at least one mode, and its levels.");
     if (context.length === Object.keys(modes).length) throw new Error("Every mode is given, so that nothing is left to choose.");
-    return { modes, context };
+    return { modes, context, ...(Object.keys(features).length ? { features } : {}) };
   }
 }

@@ -72,7 +72,7 @@ function differences(found) {
 
 const PLACES = {
   settings: ["PATCH", ""], add_level: ["POST", "/levels"], retire_level: ["POST", "/levels/retire"], restore_level: ["POST", "/levels/restore"],
-  add_rule: ["POST", "/rules"], remove_rule: ["POST", "/rules/remove"],
+  describe: ["POST", "/features"], add_rule: ["POST", "/rules"], remove_rule: ["POST", "/rules/remove"],
 };
 const INVERSE = { add_level: "retire_level", retire_level: "restore_level", restore_level: "retire_level", add_rule: "remove_rule", remove_rule: "add_rule" };
 
@@ -102,9 +102,10 @@ export class Steering {
 
   /**
    * Show what a change would do, and make it if that is confirmed; returns whether it was.
-   * `words` says what was done, `title` and `button` name it in the dialog, `notes` say more.
+   * `words` says what was done, `title` and `button` name it in the dialog, `notes` say more; `back` is the body that
+   * undoes it, where that does not follow.
    */
-  async change(kind, body, { title, button, words, notes = [], danger = false }) {
+  async change(kind, body, { title, button, words, notes = [], danger = false, back = null }) {
     const preview = await api.post(`${api.banditPath(this.name)}/preview`, { [kind]: body });
     const rows = differences(preview);
     if (!preview.changes) {
@@ -112,7 +113,7 @@ export class Steering {
       return false;
     }
     const shown = rows.length ? table([{ title: "what" }, { title: "now" }, { title: "after" }], rows, "What changes") : null;
-    return ask({ title, danger, button, parts: [shown, ...notes.map((note) => h("p", {}, note))], act: () => this.make(kind, body, words, inverse(kind, body, preview)) });
+    return ask({ title, danger, button, parts: [shown, ...notes.map((note) => h("p", {}, note))], act: () => this.make(kind, body, words, back ? { kind, body: back } : inverse(kind, body, preview)) });
   }
 
   async make(kind, body, words, back) {

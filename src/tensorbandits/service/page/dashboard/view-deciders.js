@@ -1,6 +1,6 @@
 // Deciders: the snapshot that they decide from, who they are, and how fast what they send is learned.
 
-import { empty, h, table } from "./dom.js";
+import { command, empty, h, table } from "./dom.js";
 import * as f from "./format.js";
 
 export function deciders({ name }) {
@@ -30,5 +30,5 @@ export function deciders({ name }) {
 function nobody(name) {
   return empty("No deciders were heard of",
     h("p", {}, "A decider decides in your own process, from a snapshot of this bandit, and writes nothing before it answers."),
-    h("pre", {}, h("code", {}, `tensorbandits.Decider("${window.location.origin}/v1/bandits/${name}")`)));
+    command(`tensorbandits.Decider("${window.location.origin}/v1/bandits/${name}")`));
 }

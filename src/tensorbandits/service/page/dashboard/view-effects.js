@@ -62,6 +62,8 @@ function drawMode(found, mode) {
     text: one.retired ? `${one.text} (retired)` : one.text, mean: one.reward, low: one.low, high: one.high, hollow: one.own !== null && one.own < 0.5,
     hover: `${escaped(one.text)}: ${write(one.reward)}<br>${f.share(found.level)}: ${f.between(one.low, one.high, write)}<br>${f.count(one.rewards)} rewards${one.own === null ? "" : `; ${f.share(one.own)} known from its own`}`,
   }));
+  const said = mode.features;
+  if (said) mode.levels.forEach((one, at) => { rows[at].hover += `<br>effect ${f.number(one.effect)}: ${f.number(one.by_features.mean)} (${f.between(one.by_features.low, one.by_features.high, f.number)}) by its features, ${f.number(one.by_itself.mean)} (${f.between(one.by_itself.low, one.by_itself.high, f.number)}) its own`; });
   const best = mode.levels[0];
   const worst = mode.levels.at(-1);
   return {
@@ -70,7 +72,7 @@ function drawMode(found, mode) {
       shapes: [{ type: "line", xref: "x", yref: "paper", x0: mode.middle, x1: mode.middle, y0: 0, y1: 1, line: { color: c.faint, width: 1, dash: "dash" } }],
     }),
     revision: mode.mode,
-    sentence: `From ${f.within(best.text)} (${write(best.reward)}) down to ${f.within(worst.text)} (${write(worst.reward)}).${mode.left_out ? ` ${f.count(mode.left_out)} in between are left out.` : ""}${mode.alike.length ? ` Alike, as far as is known: ${mode.alike.map((group) => f.listed(group.slice(0, 6).map(f.within))).join("; ")}.` : ""}`,
-    table: { columns: [{ title: mode.mode }, { title: "mean reward", number: true }, { title: "interval", number: true }, { title: "rewards", number: true }, { title: "own", number: true }], rows: mode.levels.map((one) => [one.text, write(one.reward), f.between(one.low, one.high, write), f.count(one.rewards), f.share(one.own)]) },
+    sentence: `From ${f.within(best.text)} (${write(best.reward)}) down to ${f.within(worst.text)} (${write(worst.reward)}).${mode.left_out ? ` ${f.count(mode.left_out)} in between are left out.` : ""}${mode.alike.length ? ` Alike, as far as is known: ${mode.alike.map((group) => f.listed(group.slice(0, 6).map(f.within))).join("; ")}.` : ""}${said ? ` Features explain ${f.share(said.share)} (${f.between(said.low, said.high, f.share)}) of what levels differ by: ${f.listed(said.parts.slice(0, 4).map((one) => `${f.within(one.feature)} ${f.share(Math.max(one.share, 0))}`))}.` : ""}`,
+    table: { columns: [{ title: mode.mode }, { title: "mean reward", number: true }, { title: "interval", number: true }, { title: "rewards", number: true }, { title: "own", number: true }, ...(said ? [{ title: "effect by its features", number: true }, { title: "effect of its own", number: true }] : [])], rows: mode.levels.map((one) => [one.text, write(one.reward), f.between(one.low, one.high, write), f.count(one.rewards), f.share(one.own), ...(said ? [one.by_features, one.by_itself].map((part) => `${f.number(part.mean)} (${f.between(part.low, part.high, f.number)})`) : [])]) },
   };
 }

@@ -3,18 +3,19 @@
 import * as api from "./api.js";
 import { chooser, empty, fill, h, table } from "./dom.js";
 import * as f from "./format.js";
+import { action } from "./fields.js";
 import { settingName, settingText } from "./steer.js";
 
 export const EVENTS = {
   Created: "created", Changed: "settings changed", Deleted: "deleted", Decided: "decided", Activated: "shown", Cancelled: "cancelled", Rewarded: "rewarded", Amended: "reward amended",
-  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", RuleChanged: "rule", Imported: "log imported",
+  TimedOut: "window ended", Told: "told without a decision", LevelAdded: "level added", LevelRetired: "level retired", LevelRestored: "level restored", Described: "features changed", RegionsLearned: "regions learned", RegionSplit: "region split", RuleChanged: "rule", Imported: "log imported",
   Skipped: "event left out", Unchanged: "repeated", Forgotten: "forgotten",
 };
 const OF_DECISIONS = ["Decided", "Activated", "Cancelled", "Rewarded", "Amended", "TimedOut", "Told", "Unchanged"];
 const KINDS = [
   { value: "", text: "everything" },
   { value: "Changed,Created", text: "settings" },
-  { value: "LevelAdded,LevelRetired,LevelRestored", text: "levels" },
+  { value: "LevelAdded,LevelRetired,LevelRestored,Described", text: "levels and features" },
   { value: "RuleChanged", text: "rules" },
   { value: "Imported", text: "logs imported" },
   { value: "Skipped,Forgotten", text: "left out or forgotten" },
@@ -22,8 +23,8 @@ const KINDS = [
 const PAGE = 25; // changes that are shown at once
 const DAY = 86400;
 
-export function events({ name }) {
-  const changes = history(name);
+export function events({ name, steering }) {
+  const changes = history(name, steering);
   const story = decision(name);
   let paused = false;
   let newest = -1; // the last event that was shown
@@ -56,7 +57,7 @@ export function events({ name }) {
 
 // Changes.
 
-function history(name) {
+function history(name, steering) {
   const path = `${api.banditPath(name)}/changes`;
   const list = h("div", { "aria-live": "polite" });
   const pages = h("div", { class: "row" });
@@ -118,8 +119,8 @@ function history(name) {
   }
 
   function draw(found) {
-    const columns = [{ title: "when" }, { title: "who" }, { title: "event" }, { title: "what" }, { title: "before" }, { title: "after" }];
-    const rows = found.changes.flatMap(rowsOf);
+    const columns = [{ title: "when" }, { title: "who" }, { title: "event" }, { title: "what" }, { title: "before" }, { title: "after" }, ...(steering.may ? [{ title: "put back" }] : [])];
+    const rows = found.changes.flatMap((one) => withWayBack(rowsOf(one), one, steering));
     const none = given.kind || given.actor || given.since || given.until ? "No change fits these choices." : "Nothing was changed yet.";
     list.replaceChildren(rows.length ? table(columns, rows, "Changes, newest first") : h("p", {}, none), ...notes(found));
     const turn = (title, next, shown) => h("button", { type: "button", disabled: !shown, onclick: () => {
@@ -138,6 +139,18 @@ function notes(found) {
   if (found.since) said.push(`Changes up to event ${f.count(found.since)} are not known: they were folded away by an early release.`);
   if (found.lost) said.push(`The ${f.count(found.lost)} oldest changes are kept no more.`);
   return said.map((words) => h("p", { class: "faint" }, words));
+}
+
+/** The rows of a change with a button that puts back what was before, for those who may. */
+function withWayBack(rows, one, steering) {
+  if (!steering.may) return rows;
+  const back = () => {
+    const [[kind, body]] = Object.entries(one.undo);
+    const rest = kind === "retire_level" && one.kind === "LevelAdded" ? ["A level cannot be taken away again: it is retired."] : [];
+    return steering.change(kind, body, { title: "Put this back?", button: "Put it back", words: `Put back: ${one.words}`, notes: [`It was changed ${f.clock(one.time)}: ${one.words}.`, ...rest] });
+  };
+  const button = one.undo ? action("Put back …", back, { label: `Put back: ${one.words}` }) : "";
+  return rows.map((row, at) => [...row, at ? "" : button]);
 }
 
 /** The rows of a change: one for each thing that was changed, or its sentence. */

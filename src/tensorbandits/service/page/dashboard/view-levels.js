@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, h } from "./dom.js";
+import { featureFields, featuresOf } from "./features.js";
 import { action, field, labelsPicker, levelPicker, text } from "./fields.js";
 import * as f from "./format.js";
 import { explained, labelText, ruleText } from "./steer.js";
@@ -14,7 +15,7 @@ export function levels({ name, who, changed, steering }) {
   let key = null;
 
   function show(detail) {
-    const next = JSON.stringify([detail.levels, detail.rules]);
+    const next = JSON.stringify([detail.levels, detail.features, detail.rules]);
     if (next === key) return;
     key = next;
     fill(modes, Object.entries(detail.levels).map(([mode, some]) => modeCard(mode, some, detail, steering)));
@@ -36,6 +37,7 @@ export function levels({ name, who, changed, steering }) {
 
 function modeCard(mode, some, detail, steering) {
   const given = detail.context.includes(mode);
+  const features = detail.features[mode] ?? [];
   const list = h("ul", { class: "plain levels" });
   const search = text("", { placeholder: "search", "aria-label": `Search the levels of ${mode}`, oninput: () => draw() });
   const note = h("p", { class: "faint" });
@@ -60,24 +62,31 @@ function modeCard(mode, some, detail, steering) {
   const retired = some.filter((one) => one.retired).length;
   return h("section", { class: "card" },
     h("div", { class: "row" }, h("h3", {}, given ? `${mode} (given)` : mode), h("span", { class: "faint" }, `${f.count(some.length - retired)} levels${retired ? `, ${f.count(retired)} retired` : ""}`)),
-    some.length > 12 ? search : null, list, note, steering.may ? levelForm(mode, some, steering) : null);
+    some.length > 12 ? search : null, list, note, featuresOf(detail.name, mode, some, features, steering), steering.may ? levelForm(mode, some, features, steering) : null);
 }
 
 /** The kind of label that a mode has: numbers if all of its levels are numbers. */
 const typed = (some, words) => (some.length && some.every((one) => typeof one.label === "number") && words.trim() !== "" && Number.isFinite(Number(words)) ? Number(words) : words);
 
-function levelForm(mode, some, steering) {
+function levelForm(mode, some, features, steering) {
   const label = text("", { required: true });
   const like = levelPicker("Starts like", some, { any: "no other" });
+  const alike = featureFields(features);
   const add = action("Add …", async () => {
     const words = label.value.trim();
     if (!words) throw new Error("Give the new level a name.");
     const start = like.read();
     const body = { mode, label: typed(some, words), ...(start === undefined ? {} : { like: start }) };
-    const notes = [start === undefined ? "Nothing is known of it: it is tried until its rewards tell." : `It starts as if some of the rewards of ${labelText(start)} had been its own.`, "A level cannot be taken away again, but retired."];
-    if (await steering.change("add_level", body, { title: `Add ${words} to ${mode}?`, button: "Add", words: `Added ${mode} = ${words}`, notes })) label.value = "";
+    const values = alike.read();
+    if (values) body.features = values;
+    const described = values && Object.keys(values).length > 0;
+    const notes = [start === undefined ? (described ? "It starts from what was learned of its features." : "Nothing is known of it: it is tried until its rewards tell.") : `It starts as if some of the rewards of ${labelText(start)} had been its own.`, "A level cannot be taken away again, but retired."];
+    if (await steering.change("add_level", body, { title: `Add ${words} to ${mode}?`, button: "Add", words: `Added ${mode} = ${words}`, notes })) {
+      label.value = "";
+      alike.clear();
+    }
   });
-  return h("form", { class: "fields inline", onsubmit: (event) => { event.preventDefault(); add.querySelector("button").click(); } }, field(`New level of ${mode}`, label), like.element, add);
+  return h("form", { class: "fields inline", onsubmit: (event) => { event.preventDefault(); add.querySelector("button").click(); } }, field(`New level of ${mode}`, label), like.element, alike.elements, add);
 }
 
 function ruleForm(detail, steering) {

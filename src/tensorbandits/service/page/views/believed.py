@@ -16,6 +16,7 @@ from tensorbandits.bandit.core import Core
 from tensorbandits.bandit.drift import NEWS
 from tensorbandits.policies import registry
 from tensorbandits.policies.approximate import as_modelling
+from tensorbandits.policies.explanation import FeatureShares
 from tensorbandits.service.page.views.parts import MOST, Floats, retired
 from tensorbandits.space import Space
 from tensorbandits.space.labels import Label
@@ -184,6 +185,7 @@ def _highest(values: Floats, axis: int) -> NDArray[np.int64]:
 def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
     """The levels of a mode, the best first."""
     typical, own = found.explanation.typical[mode], found.explanation.own
+    said = found.explanation.features.get(mode)
     order = np.argsort(-typical[:, 0], kind="stable")
     shown = order if len(order) <= MOST else np.concatenate([order[:_BEST], order[_BEST - MOST :]])
     gone = retired(space, mode)
@@ -192,6 +194,7 @@ def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
         "context": mode in space.context,
         "left_out": len(order) - len(shown),
         "middle": typical[:, 0].mean(),
+        "features": None if said is None else _explained(found, mode, said),
         "levels": [
             {
                 "text": str(space.levels[mode][level]),
@@ -199,12 +202,32 @@ def _of_mode(found: Beliefs, space: Space, mode: int) -> dict[str, Any]:
                 **dict(zip(("reward", "low", "high"), typical[level].tolist(), strict=True)),
                 "effect": found.explanation.effects[mode][level, 0],
                 "own": None if own is None else own[mode][level],
+                **({} if said is None else _apart(said, level)),
                 "rewards": found.told[mode][level],
             }
             for level in shown.tolist()
         ],
         "alike": [[str(space.levels[mode][level]) for level in group] for group in found.explanation.alike[mode]],
     }
+
+
+def _explained(found: Beliefs, mode: int, said: FeatureShares) -> dict[str, Any]:
+    """How much of what levels differ by features explain, and which, the more telling first."""
+    parts = sorted(zip(found.features_of(mode), said.parts.tolist(), strict=True), key=lambda part: -part[1][0])
+    return {
+        **dict(zip(("share", "low", "high"), said.share.tolist(), strict=True)),
+        "left_out": len(parts[MOST:]),
+        "parts": [
+            {"feature": name, **dict(zip(("share", "low", "high"), numbers, strict=True))}
+            for name, numbers in parts[:MOST]
+        ],
+    }
+
+
+def _apart(said: FeatureShares, level: int) -> dict[str, dict[str, float]]:
+    """The two parts of a level's effect: what its features say, and what is its own."""
+    pairs = (("by_features", said.said), ("by_itself", said.own))
+    return {name: dict(zip(("mean", "low", "high"), part[level].tolist(), strict=True)) for name, part in pairs}
 
 
 def _first(space: Space, mode: int) -> Label:

@@ -124,14 +124,14 @@ def reward(bandit: Core, now: float, looks: Looks = "anytime") -> dict[str, Any]
     whole = uplift_shown(bandit, now, looks)
     if whole is not None:
         found["uplift"] = {
-            **_over_time(timeline, kept, SIDES.index(whole["over"]), kind, events, looks),
+            **_over_time(timeline, kept, SIDES.index(whole["over"]), kind, events, looks, compared),
             "whole": whole,
         }
     return found
 
 
 def _over_time(
-    timeline: Timeline, kept: Floats, other: int, kind: str | None, events: float, looks: Looks
+    timeline: Timeline, kept: Floats, other: int, kind: str | None, events: float, looks: Looks, compared: Compared
 ) -> dict[str, Any]:
     """How much more the policy earned than another side, of blocks in which both could decide by the same chances."""
     chances = timeline.chances()
@@ -140,13 +140,14 @@ def _over_time(
     parts = np.zeros((len(some), 3, 5))
     parts[..., [DECISIONS, REWARDS, TOTAL, SQUARES]] = kept[some]
     parts[..., EVENTS] = events * parts[..., REWARDS]
+    wider = compare.spreads(compared, other)  # of all decisions: those of a stretch would say less of it
     starts = _starts(parts[:, other, REWARDS])
     ends = np.append(starts[1:], len(some))[: len(starts)]  # none, while nothing is settled
 
     def gap(first: int, end: int) -> list[float]:
         here = slice(first, end)
         sides = (parts[here, 0], parts[here, other])
-        return [one.item() for one in compare.between(*sides, weights[here], kind, 0.95, looks)[2]]
+        return [one.item() for one in compare.between(*sides, weights[here], kind, 0.95, looks, wider)[2]]
 
     pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
     names = ("mean", "low", "high")
