@@ -44,7 +44,7 @@ def _means(counts: Floats, totals: Floats, squares: Floats, rng: np.random.Gener
     own = counts * spread  # beside the noise: how much the rewards of a cell say of its mean
     share = np.divide(own, own + noise, out=np.zeros_like(own), where=own > 0.0)
     centre = usual + share * (totals / pulls - usual)
-    return centre + rng.standard_normal(len(counts)) * np.sqrt(spread * (1.0 - share))
+    return np.asarray(centre + rng.standard_normal(len(counts)) * np.sqrt(spread * (1.0 - share)))
 
 
 def _usual(counts: Floats, totals: Floats) -> tuple[float, float]:
