@@ -252,9 +252,9 @@ class GibbsOracle:
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Packed]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
-        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as
-        often as its share of ``draws`` is, each time from where the chain is now; a chain that has so much to catch up
-        with that it will forget where it was catches up once, and goes on from there.
+        What is recalled is known exactly, also by the guard. Draws of each cell apart, and what must be swept for, are
+        drawn as often as their share of ``draws`` is, each time from where the chain is now; a chain that has so much
+        to catch up with that it will forget where it was catches up once, and goes on from there.
         """
         oracle = copy.deepcopy(self)
         units, worth = oracle.likelihood.units(ledger), oracle.likelihood.worth(ledger)
