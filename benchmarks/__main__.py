@@ -29,6 +29,7 @@ from benchmarks.library import (
     kinds,
     logs,
     modes,
+    numeric,
     programme,
     revenue,
     ring,
@@ -40,7 +41,7 @@ from benchmarks.library import (
 from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
-from benchmarks.service import deciders, durability, load, replicas, soak, waits
+from benchmarks.service import deciders, durability, lake, load, replicas, soak, waits
 from benchmarks.store import Options, Store
 from tensorbandits.report.page import Section
 
@@ -71,6 +72,7 @@ SUITES: dict[str, ModuleType] = {
         features,
         application,
         change,
+        numeric,
         studies,
         trust,
         checkups,
@@ -80,6 +82,7 @@ SUITES: dict[str, ModuleType] = {
         replicas,
         waits,
         deciders,
+        lake,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -101,6 +104,7 @@ WHEN_NAMED = (
     features,
     application,
     change,
+    numeric,
     trust,
     checkups,
     durability,
@@ -109,17 +113,18 @@ WHEN_NAMED = (
     replicas,
     waits,
     deciders,
+    lake,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
 FOR = {
-    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features),
+    "replications": (regret, beds, exploration, locking, sensitivity, programme, modes, ring, features, numeric),
     "slow_replications": (regret, beds, exploration),
     "menu_replications": (beds,),
     "rounds": (regret,),
     "seed": (
         *(regret, scale, beds, exploration, locking, sensitivity, calibration, evaluation, feedback, change, revenue),
-        *(programme, modes, ring, features, trust),
+        *(programme, modes, ring, features, trust, numeric),
     ),
     "only": (regret, beds, locking, sensitivity, programme),
     "beds": (beds, exploration, locking, sensitivity, ring),
@@ -168,8 +173,8 @@ def main(
     """Measure what is missing and report it: regret, rounds, scale, peers, logs, claims, against.
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
-    ring, evaluation, feedback, features, application, change and trust run only when named, the first two and
-    sensitivity for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
+    ring, evaluation, feedback, features, application, change, numbers and trust run only when named, the first two and
+    sensitivity for hours; so do durability, load, soak, replicas, waits, deciders and lake, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

@@ -18,9 +18,10 @@ from benchmarks.service import deciding, staleness
 from benchmarks.service.decider_costs import cost, costs, sizes
 from benchmarks.service.deciders_said import section as section
 from benchmarks.service.deciding import Process, fit, processes, records
+from benchmarks.service.load import _kind as summary
 from benchmarks.service.load import generating
 from benchmarks.service.served import NAME as CAMPAIGN
-from benchmarks.service.served import call, path, placed, processor, serving
+from benchmarks.service.served import Service, call, path, placed, processor, serving
 from benchmarks.store import Options, Result, Settings
 from tensorbandits.bandit.published import PublishedSnapshot
 from tensorbandits.bandit.publishing import Pointer, place_of
@@ -31,10 +32,11 @@ ALONE, ONE_CORE = True, False
 TITLE = "Deciders: decisions from snapshots, beside the durable service"
 MEASURED = "tensorbandits.decider.decider"
 
-SEED, SEEDS, FEW = 9_730, 30, 3  # of the first world, how many there are, and how many of long campaigns
-# Seconds between snapshots, and how many of these they come later.
-LATE = [[1, 0], [10, 1]]
-AGES = [[60, 0], [600, 0], [3_600, 0]]
+SEED, SEEDS = 9_760, 30  # of the first world of campaigns of some minutes, and how many there are
+LONG, FEW = 9_730, 3  # the same of campaigns of hours
+# Seconds between snapshots, how many of these they come later, and their posterior draws: 16 are a bandit's own.
+WAYS = [[2, 0, 16], [10, 0, 16], [10, 0, 64], [10, 1, 64]]
+AGES = [[60, 0, 16], [600, 0, 16], [3_600, 0, 16]]
 
 
 def plan(options: Options) -> list[Settings]:
@@ -42,7 +44,7 @@ def plan(options: Options) -> list[Settings]:
     quick = options.quick
     slices = {"slices": 1, "seconds": 0.5} if quick else {"slices": 8, "seconds": 2.0}
     found: list[Settings] = [
-        *({"task": task, **slices} for task in ("service", "processes")),
+        *({"task": task, **slices} for task in ("service", "processes", "server")),
         {"task": "swaps", "every": 1.0, "pace": 0.0, **slices},
         {"task": "swaps", "every": 1.0, "pace": 0.001, **slices},
         *costs(quick),
@@ -50,13 +52,17 @@ def plan(options: Options) -> list[Settings]:
         {"task": "lost", "times": 2 if quick else 10},
     ]
     if not quick:
-        found += [_played(seed, rate, 7_200, AGES) for rate in (100, 10_000) for seed in range(SEED, SEED + FEW)]
-    seconds, seeds = (60, 2) if quick else (900, SEEDS)
-    return found + [_played(seed, 100, seconds, LATE) for seed in range(SEED, SEED + seeds)]
+        found += _played(LONG, FEW, 100, 7_200, AGES) + _played(LONG, FEW, 10_000, 7_200, AGES)
+    return found + (_played(SEED, 2, 100, 60, WAYS) if quick else _played(SEED, SEEDS, 100, 720, WAYS))
 
 
-def _played(seed: int, rate: int, seconds: int, ways: list[list[int]]) -> Settings:
-    return {"task": "age", "seed": seed, "rate": rate, "seconds": seconds, "ways": ways}
+def _played(first: int, seeds: int, rate: int, seconds: int, ways: list[list[int]]) -> list[Settings]:
+    campaign = {"task": "age", "rate": rate, "seconds": seconds}
+    return [
+        {**campaign, "seed": seed, "every": every, "late": late, "draws": draws}
+        for seed in range(first, first + seeds)
+        for every, late, draws in ways
+    ]
 
 
 def label(settings: Settings) -> str:
@@ -65,8 +71,8 @@ def label(settings: Settings) -> str:
 
 def measure(settings: Settings) -> Result:
     """Make one measurement."""
-    tasks = {"service": service, "processes": side_by_side, "swaps": swaps, "cost": cost, "sizes": sizes}
-    found = {**tasks, "lost": lost, "age": age}[settings["task"]](settings)
+    tasks = {"service": service, "processes": side_by_side, "server": decide_server, "swaps": swaps, "cost": cost}
+    found = {**tasks, "sizes": sizes, "lost": lost, "age": age}[settings["task"]](settings)
     return found | {"busy": processor()}
 
 
@@ -168,6 +174,29 @@ def side_by_side(settings: Settings) -> Result:
     return both_rates | {"spent": spent, "by core": by_core, "made": made, "logged": logged}
 
 
+def decide_server(settings: Settings) -> Result:
+    """Ask a decide server over HTTP, in turns with a route that does nothing."""
+    with _folder() as folder:
+        _published(folder)
+        server = Service("sqlite:///unused.db", folder, token_keys=f"2026-11={deciding.KEYS['2026-11'].decode()}")
+        server.command = ("decide", "--from", str(folder / "published"), "--sink", str(folder / "lake"))
+        server.start()
+        try:
+            server.wait()
+            with generating([server], ["offers"]) as shoot:
+                kinds: dict[str, list[Any]] = {"noop": [], "ask": []}
+                for what in kinds:
+                    shoot(what, 1.0, [server.port])
+                for _ in range(settings["slices"]):
+                    for what, kept in kinds.items():
+                        before, _ = server.spent()
+                        found = shoot(what, settings["seconds"], [server.port])
+                        kept.append(found | {"ran": server.spent()[0] - before})
+        finally:
+            server.kill()
+    return {what: summary(kept) for what, kept in kinds.items()}
+
+
 def swaps(settings: Settings) -> Result:
     """Time each decision while snapshots are swapped, and while they are not, in turns."""
     kept: dict[str, list[Any]] = {"still": [], "swapped": []}
@@ -226,9 +255,6 @@ def lost(settings: Settings) -> Result:
 
 
 def age(settings: Settings) -> Result:
-    """Play one campaign with snapshots of several ages."""
-    given = {"rate": settings["rate"], "seconds": settings["seconds"]}
-    return {
-        f"{every} {late}": staleness.play(settings["seed"], every=every, late=late, **given)
-        for every, late in settings["ways"]
-    }
+    """Play one campaign with snapshots of one age."""
+    given = {name: settings[name] for name in ("rate", "seconds", "every", "late", "draws")}
+    return dict(staleness.play(settings["seed"], **given))

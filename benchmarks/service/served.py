@@ -56,6 +56,8 @@ def free_port() -> int:
 class Service:
     """A server in a process of its own, with a session and a group of its own, as the command starts it."""
 
+    command: Sequence[str] = ("serve",)
+
     def __init__(self, store: str, folder: Path, **settings: Any) -> None:
         self.port = free_port()
         self.log = folder / f"server-{self.port}.log"
@@ -69,7 +71,7 @@ class Service:
         """Start it; it is not ready yet."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tensorbandits", "serve"],
+                [sys.executable, "-m", "tensorbandits", *self.command],
                 cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip

@@ -92,6 +92,14 @@ def test_what_was_learned_of_a_region_stays_with_its_parts():
     assert one.best(age=35) != {"offer": "a"}
 
 
+def test_regions_that_other_hands_split_have_features_too():
+    one = bandit()
+    one.tell(one.ask(age=25), 1.0)
+    one.space.split_region("age", "age 20 to 40", 30)
+    assert one.ask(age=25).context == {"age": "age 20 to 30"}
+    np.testing.assert_array_equal(one.policy.features["0"], one.space.regions["age"].features)
+
+
 def test_neighbours_share_strength():
     """A region without rewards of its own is believed to be between those beside it, and not so without features."""
     wave = lambda age: np.sin(age / 12.0)  # noqa: E731
@@ -154,3 +162,7 @@ def test_a_bandit_of_other_regions_has_levels_that_are_not_known_here():
     with pytest.raises(ValueError, match="regions of numbers"):
         one.tell_bandit(other, unknown="add")
     assert one.space == bandit().space
+    late = bandit(tb.Numeric())  # whose regions are still to be learned, and become the other's
+    late.tell_bandit(other)
+    assert late.space.regions["age"].labels[2:] == ("age 0 to 50", "age 50 to 100", "age below 0", "age above 100")
+    assert late.policy.ledger.rounds == 1.0

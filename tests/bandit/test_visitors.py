@@ -37,6 +37,19 @@ def test_a_visitor_stays_on_one_side_and_shares_are_as_set():
     assert 0.2 < np.mean([sides[0] == "holdout" for sides in found.values()]) < 0.4
 
 
+def test_many_at_once_are_on_the_sides_that_each_has_alone():
+    bandit = made()
+    alone = by_visitor(bandit, VISITORS[:60], 1)
+    contexts, people = [{"segment": "new"}] * 60, [*VISITORS[:59], None]
+    many = bandit.ask_many(contexts, subjects=people)
+    assert [[one.by] for one in many[:59]] == [alone[who] for who in VISITORS[:59]]
+    assert bandit.forget(subject=VISITORS[0], why="they asked us to")["decisions"] == 2
+    with pytest.raises(ValueError, match="subjects has 1 entries for 2 contexts"):
+        bandit.ask_many(contexts[:2], subjects=["ann"])
+    with pytest.raises(TypeError, match=r"row 1.*the subject is 7"):
+        bandit.ask_many(contexts[:2], subjects=["ann", 7])
+
+
 def test_without_a_subject_each_decision_is_drawn():
     bandit = made()
     assert len({bandit.ask(segment="new").by for _ in range(60)}) == 2

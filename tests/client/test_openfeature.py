@@ -203,3 +203,16 @@ def test_bandits_of_a_service_decide_flags(flags, tmp_path):
     with tb.Client("http://127.0.0.1:9", budget=0.2) as away:
         lost = flags(away).get_string_details("shop", "mine")
     assert (lost.value, lost.error_code) == ("mine", ErrorCode.GENERAL)
+
+
+def test_numbers_come_as_attributes(flags):
+    space = tb.Space({"age": tb.Numeric(cuts=[18, 30, 65]), "layout": ["wide", "compact"]}, ["age"])
+    space.forbid(age="age 18 to 30", layout="wide")
+    space.forbid(age="age missing", layout="compact")
+    client = flags({"shop": tb.Bandit(space, rank=1, window="10 min", default=0, seed=0)})
+    for attributes, layout in (({"age": 22.5}, "compact"), ({}, "wide"), ({"age": 18}, "compact")):
+        given = EvaluationContext(attributes=attributes)
+        assert {client.get_string_value("shop.layout", "", given) for _ in range(6)} == {layout}
+    wrong = client.get_string_details("shop.layout", "", EvaluationContext(attributes={"age": "22"}))
+    assert wrong.error_code == ErrorCode.INVALID_CONTEXT
+    assert "give a number" in wrong.error_message

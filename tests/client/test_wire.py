@@ -92,6 +92,7 @@ def test_what_is_wrong_is_refused_before_it_is_sent(client, fake):
         (TypeError, "give a list of labels", lambda: bandit.ask(allowed={"offer": "a"})),
         (TypeError, "fallback is 'a'", lambda: bandit.ask(fallback="a")),
         (ValueError, "ids has 1 entries for 2 contexts", lambda: bandit.ask_many([{}, {}], ids=["x"])),
+        (ValueError, "subjects has 1 entries for 2 contexts", lambda: bandit.ask_many([{}, {}], subjects=["x"])),
         (TypeError, "of rewards is 'x'; give pairs", lambda: bandit.tell_many(["x"])),
         (ValueError, "is no rule", lambda: bandit.remove_rule({"forbids": {}})),
     ]
@@ -108,6 +109,8 @@ def test_many_go_in_parts_of_a_thousand(client, fake):
     assert [len(body["requests"]) for body in fake.bodies] == [1000, 1000, 1]
     bandit.tell_many((one, 1) for one in decisions)
     assert set(fake.rewards.values()) == {1.0}
+    bandit.ask_many([{"segment": "new"}] * 2, subjects=["ann", None])
+    assert [body.get("subject") for body in fake.bodies.pop()["requests"]] == ["ann", None]
     with pytest.raises(ExceptionGroup, match="of 3 rewards 2 were refused, the others taken") as raised:
         bandit.tell_many([("d0", 2), ("d1", 1), ("nobody", 1)])
     closed, unknown = raised.value.exceptions

@@ -26,8 +26,8 @@ def test_arms_of_floors_that_are_kept_are_bounded_for_all_requests_together(monk
     for segment, at in itertools.product(range(5), rng.random(300).tolist()):
         drawn = ready.request(Ask((segment,))).draw(at, rng).drawn
         assert seen.setdefault((drawn.cell, drawn.by), drawn) == drawn  # the same whether it is kept or not
-    kept = [known for request in ready._requests.values() for _, known in request._others]
-    assert sum(map(len, kept)) == 5
+    kept = [others for request in ready._requests.values() for others in request._others]
+    assert sum(len(others.known) for others in kept) == 5
     assert ready.names.room == 0
 
 
@@ -41,9 +41,9 @@ def test_arms_of_floors_that_came_of_late_are_ready_in_the_next_snapshot() -> No
     bandit.tell(arm={"offer": "a", "channel": "mail"}, context={"segment": "s1"}, reward=1)
     two = ReadySnapshot(bandit.snapshot(), KEYS)
     two.prepare(one)
-    [[(_, before)], [(_, known)]] = (each.request(Ask((1,)))._others for each in (one, two))
-    assert before
-    assert set(known) == set(before)
+    [[before], [now]] = (each.request(Ask((1,)))._others for each in (one, two))
+    assert before.known
+    assert set(now.known) == set(before.known)
     fresh = ReadySnapshot(two.published, KEYS).request(Ask((1,)))
     for at in rng.random(200).tolist():
         assert two.request(Ask((1,))).draw(at, rng) == fresh.draw(

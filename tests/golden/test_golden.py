@@ -10,6 +10,8 @@ import pytest
 
 import tensorbandits as tb
 from tensorbandits.bandit.commands import Tell
+from tensorbandits.bandit.published import PublishedSnapshot
+from tensorbandits.decider.tokens import Token, TokenKeys
 from tensorbandits.policies import registry
 from tensorbandits.service.engine import loading
 from tensorbandits.service.engine.host import Host
@@ -34,7 +36,7 @@ def make():
 def test_there_is_a_file_of_every_policy_and_all_are_small():
     assert {record.name for record in registry.records()} <= {name.rsplit("-", 1)[0] for name in EXPECTED}
     for path in GOLDEN.glob("*.safetensors"):
-        assert path.name in EXPECTED or path.name.startswith(("ledger", "bandit", "replica"))
+        assert path.name in EXPECTED or path.name.startswith(("ledger", "bandit", "replica", "snapshot"))
         assert path.stat().st_size < 20_000
 
 
@@ -83,6 +85,27 @@ def test_a_saved_bandit_is_what_it_was_and_goes_on(path):
     assert {"offer": "c", "channel": "sms"} not in [decision.arm for decision in decisions]
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("snapshot-*.safetensors")), ids=lambda path: path.name)
+def test_a_published_snapshot_decides_as_it_did_and_its_tokens_say_what_was_decided(path):
+    spec = importlib.util.spec_from_file_location("golden_make_snapshot", GOLDEN / "make_snapshot.py")
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+    said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    snapshot = PublishedSnapshot.from_bytes(path.read_bytes())
+    assert (snapshot.name, snapshot.uid, snapshot.version, snapshot.event) == (
+        *("offers", said["uid"], said["version"], said["event"]),
+    )
+    assert make.chances(snapshot) == pytest.approx(said["chances"], rel=1e-12)
+    assert {one["by"] for one in said["tokens"].values()} == {"policy", "floor", "holdout"}
+    for token, one in said["tokens"].items():
+        found = Token.read(token, TokenKeys(make.KEYS), snapshot.uid)
+        labels = snapshot.space.labels(found.cell)
+        assert {mode: labels[mode] for mode in one["arm"]} == one["arm"]
+        assert (found.by, found.propensity, found.draw, found.time) == (
+            *(one["by"], one["propensity"], one["draw"], one["time"]),
+        )
+
+
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("log-*.db")), ids=lambda path: path.name)
 def test_a_log_of_any_release_folds_to_what_was_known_then_and_goes_on(path, tmp_path):
     shutil.copy(path, tmp_path / "log.db")
@@ -111,3 +134,21 @@ def test_a_log_of_any_release_folds_to_what_was_known_then_and_goes_on(path, tmp
             assert host.status(decided)["status"] == "rewarded"
             host.core.learner.take_in()
             assert loading.rebuild(store, row).policy.copy_ledger() == host.core.policy.copy_ledger()
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("numbers-*.json")), ids=lambda path: path.name)
+def test_numbers_fall_where_they_did(path):
+    said = json.loads(path.read_text(encoding="utf-8"))
+    space = tb.Space.from_state(said["space"])
+    for age, tenure, labels in said["rows"]:
+        levels = space.given(age=age, tenure=tenure, hour=15, basket=age)
+        assert space.labels((*levels, 0)) == labels
+    assert json.loads(json.dumps(space.state())) == said["space"]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("features-*.json")), ids=lambda path: path.name)
+def test_features_become_the_columns_that_they_did(path):
+    said = json.loads(path.read_text(encoding="utf-8"))
+    space = tb.Space.from_state(said["space"])
+    assert np.allclose(space.features["offer"].numbers, said["numbers"], rtol=1e-12, atol=1e-12)
+    assert json.loads(json.dumps(space.state())) == said["space"]

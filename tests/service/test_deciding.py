@@ -92,6 +92,7 @@ def test_it_asks_and_tells_as_the_service_does(tmp_path: Path) -> None:
         assert set(answer) == {
             *("id", "arm", "context", "propensity", "by", "policy", "time", "snapshot", "draw"),
         }
+        assert answer["policy"] == detail["policy"] == "thompson"  # as the service has it
         assert http.get("/v1/bandits").json()["bandits"][0]["name"] == "offers"
     rows = lake_of(tmp_path / "lake", "decisions")
     assert [row["id"] for row in rows] == [one.id, *(each.id for each in many), answer["id"]]

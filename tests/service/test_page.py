@@ -429,6 +429,25 @@ def test_a_quarantined_bandit_says_so_on_its_card(tmp_path, visit):
         assert page.tab.locator("#trouble").is_hidden()
 
 
+def test_what_was_learned_in_the_first_window_is_said_to_be_too_high(served, visit):
+    bandit = served.create("early", reward="bernoulli", window="1 d", default=0)
+    made = [bandit.ask()["id"] for _ in range(40)]
+    for number in made[:10]:
+        bandit.tell(number, 1)  # who clicks says so at once
+    page = visit(served.url)
+    page.open("early/arms")
+    page.says("Provisional: 75", "main")
+    page.tab.get_by_role("tab", name="Traffic").click()
+    page.tab.wait_for_selector("text=Provisional", state="hidden")
+    assert "**Provisional**: 75% of the decisions" in bandit.send("GET", "/report", params={"format": "md"}).text
+    for number in made[10:]:
+        bandit.tell(number, 0)
+    page.open("early/heat")
+    until(lambda: bandit.send("GET", "/view/overview").json()["provisional"] is None)
+    page.tab.wait_for_selector("text=Provisional", state="hidden")
+    assert page.wrong == []
+
+
 def test_a_bandit_whose_first_decision_waits_has_nothing_to_draw_and_says_why(served, visit):
     bandit = served.create("young", reward="bernoulli", window="1 d", default=0, holdout=0.3)
     bandit.ask()

@@ -280,6 +280,20 @@ def decides_here(one, bandit, mode, label):
     assert bandit.look_up(made["decision"])["reward"] == 1
 
 
+def test_a_first_decision_is_given_a_number_where_a_mode_is_of_numbers(served, person):
+    modes = {"age": {"numbers": [], "regions": 4}, "offer": ["a", "b"]}
+    bandit = served.create("aged", modes, context=["age"], reward="bernoulli")
+    one = person("aged/reward")
+    one.press("Try one here …")
+    dialog = one.reads("It is a real one")
+    dialog.get_by_label("age").fill("33")
+    one.press("Ask", dialog)
+    one.reads("decided by")
+    one.confirms("Tell it")
+    assert bandit.detail()["regions"]["age"]["seen"] == 1
+    assert one.page.wrong == []
+
+
 def test_a_first_decision_beside_a_rule_says_what_the_rule_plays(served, person):
     bandit = served.create("firstly", reward="bernoulli", apprentice=True)
     one = person("firstly/reward", "phone dark")
@@ -434,3 +448,31 @@ def test_a_bandit_is_made_with_features(served, person):
     one.confirms("Make it")
     until(lambda: served.bandit("described").send("GET").status_code == 200)
     assert served.bandit("described").detail()["features"]["offer"][0]["name"] == "price"
+
+
+def test_regions_of_numbers_are_made_and_split(served, person):
+    one = person("-/new")
+    one.tab.get_by_label("Name", exact=True).fill("ages")
+    mode, other = (one.tab.locator("fieldset").nth(at) for at in range(2))
+    mode.get_by_label("Name of the mode").fill("age")
+    mode.get_by_label("Levels").fill("18, 30, 45, 65")
+    mode.get_by_label("a number that requests bring").check()
+    other.get_by_label("Name of the mode").fill("offer")
+    other.get_by_label("Levels").fill("a\nb")
+    one.press("Make it …")
+    one.confirms("Make it", "2 offer")
+    bandit = served.bandit("ages")
+    until(lambda: bandit.send("GET").status_code == 200)
+    assert bandit.detail()["regions"]["age"]["numbers"] == ["age"]
+    one = person("ages/levels")
+    one.page.says("age (numbers: age)", "main")
+    one.press("Split age age 30 to 45")
+    one.tab.locator("dialog[open]").get_by_label("At").fill("45")
+    one.press("Split", one.reads("Split age 30 to 45?", "A split cannot be undone"))
+    one.reads("is not between 30 and 45")
+    one.tab.locator("dialog[open]").get_by_label("At").fill("38")
+    one.confirms("Split")
+    one.page.says("age 30 to 38", "main")
+    one.page.says("replaced by its parts", "main")
+    assert bandit.post("/ask", {"context": {"age": 40}})["context"] == {"age": "age 38 to 45"}
+    assert [each for each in one.page.wrong if "422" not in each] == []

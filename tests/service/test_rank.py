@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tensorbandits import Space
+from tensorbandits import Numeric, Space
 from tensorbandits.service.http import examples
 from tensorbandits.service.http.access import ACCESS
 from tensorbandits.service.http.ranking import context_of
@@ -223,3 +223,17 @@ def test_a_key_may_come_in_the_header_of_that_services_libraries():
         for given, status in ((key, 200), (key[:-1], 401)):
             header = {"headers": {"Ocp-Apim-Subscription-Key": given}}
             assert place.call("GET", "/v1/me", **header).status_code == status
+
+
+def test_features_are_numbers_where_the_context_is():
+    space = Space({"age": Numeric(cuts=[18, 30, 65]), "offer": ["a", "b"]}, ["age"])
+    for features, age in (
+        ([{"user": {"age": 34}}], 34),
+        ([{"plan": "free"}], None),
+        ([{"age": "age missing"}], "age missing"),
+    ):
+        context, _ = context_of(space, features)
+        assert context == {"age": age}
+        space.given(context)
+    with pytest.raises(ValueError, match="several values for the number 'age'"):
+        context_of(space, [{"user": {"age": 34}}, {"mother": {"age": 60}}])

@@ -10,7 +10,14 @@ from tests.service import processes
 from tests.service.processes import Server
 from tests.service.served import Service
 
-KINDS = {"gaussian": (0.5, -1.0), "bernoulli": (1, 0), "count": (3, 0), "revenue": (12.5, 0)}
+KINDS = {
+    "gaussian": (0.5, -1.0),
+    "bernoulli": (1, 0),
+    "binomial": (1, 0),
+    "count": (3, 0),
+    "revenue": (12.5, 0),
+    "revenue-signed": (-2.5, 0),
+}
 STRUCTURES = ("tucker", "affine", "additive", "pairs")
 MANY = {f"m{at}": ["x", "y", "z"] for at in range(5)}
 
@@ -30,9 +37,9 @@ def use(service):
     """Use every kind of reward, structure, policy and rule, and the routes that need kernels."""
     for at, (kind, rewards) in enumerate(KINDS.items()):
         for structure in STRUCTURES:
-            if (kind, structure) == ("revenue", "pairs"):
+            if kind.startswith("revenue") and structure == "pairs":
                 continue  # refused
-            modes = shapes()[at]
+            modes = shapes()[at % len(shapes())]
             bandit = service.create(
                 f"{kind}-{structure}",
                 modes,

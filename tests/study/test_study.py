@@ -379,6 +379,25 @@ def test_the_lines_run_for_every_policy_that_can_play(settings):
             assert getattr(found["bandit"].policy, name, None) == getattr(made, name, None), (recipe, name)
 
 
+def test_a_log_with_numbers_is_studied_and_the_lines_ask_with_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    age, offer = rng.uniform(18, 80, 600), rng.choice(["a", "b", "c"], 600)
+    click = (rng.random(600) < np.where((offer == "a") == (age < 40), 0.7, 0.2)).astype(int)
+    csv = tmp_path / "log.csv"
+    pyarrow.csv.write_csv(pa.table({"age": age, "offer": offer, "click": click}), csv)
+    options = ["--modes", "age:4 regions,offer", "--context", "age:4 regions", "--reward", "click", "--policy", "ucb"]
+    result = invoke(csv, *options, "--out", tmp_path / "out", *ROUNDS)
+    assert result.exit_code == 0, result.output
+    log = read_log(csv, ["age:4 regions", "offer"], "click")
+    lines = start_lines(log, log.world(["age:4 regions"]), PolicyRecipe("ucb"), 100, csv)
+    assert "| log.numeric, context=['age:4 regions']" in lines
+    assert "bandit.ask(age=" in lines
+    found = {}
+    exec(lines, found)
+    assert found["bandit"].policy.ledger.rounds == 601
+    assert found["decision"].context["age:4 regions"] == log.levels[0][0]
+
+
 def test_the_lines_start_what_was_studied(tmp_path):
     """What a policy played on it is told on: the same levels, and rewards of the scale that it expects."""
     rng = np.random.default_rng(0)

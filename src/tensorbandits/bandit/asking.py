@@ -43,19 +43,16 @@ class Asking(Running):
         ``subject`` is whom it is for, by an id of yours: who decides is drawn once for each of them, and not anew for
         each decision, and :meth:`~tensorbandits.Bandit.forget` finds what is theirs.
         """
-        person = None if subject is None else check_id(subject, "subject")
+        person = _subject(subject)
         shown = check_flag(activate, "activate")
         ask = self._request(self.space.given(context, **labels), self._chosen(allowed), played, propensity)
         ask = ask._replace(numbers=self.space.numbers_to_learn(context, **labels))
         now = self._begin()
         if id is not None:
             self._core.state.book.refuse_taken(id)
-        if person is not None:
-            ask = ask._replace(place=place_of(person, self._core.state.comparison.salt))
+        ask = self._placed(ask, person)
         event = self._answer(ask, id, shown, now)
-        if person is not None:
-            with self._core.lock:
-                self._core.state.note_subject(event.id, person)
+        self._note(event, person)
         self._learn_regions()
         return self._named(event)
 
@@ -68,6 +65,7 @@ class Asking(Running):
         ids: Iterable[str] | None = None,
         played: Any = None,
         propensities: Iterable[float | None] | None = None,
+        subjects: Iterable[str | None] | None = None,
     ) -> DecisionList:
         """Decide for many contexts, in their order, as asking one by one would; or, if one is refused, for none.
 
@@ -76,7 +74,7 @@ class Asking(Running):
         contexts : a data frame of pandas, polars or pyarrow with a column for each context mode, others of which are
             left alone; or a list with a mapping of labels for each; without context modes also their number.
         allowed, activate : as for :meth:`ask`, of all of them.
-        ids, propensities : one for each context.
+        ids, propensities, subjects : one for each context.
         played : of an apprentice, what your own rule plays: a data frame, or a list of mappings.
 
         All rows are checked before the first decision is made, and an error names the first that is refused. If it is
@@ -98,6 +96,7 @@ class Asking(Running):
         numbers = one_each("ids", ids, len(rows))
         arms = one_each("played", None if played is None else label_rows(played, decided, "played"), len(rows))
         shares = one_each("propensities", propensities, len(rows))
+        people = each_row(_subject, one_each("subjects", subjects, len(rows)))
         asks = each_row(lambda row, *own: self._request(self.space.given(row), chosen, *own), rows, arms, shares)
         if any(one.learning for one in self.space.regions.values()):
             numbers_of = self.space.numbers_to_learn
@@ -109,14 +108,27 @@ class Asking(Running):
         self._refuse(asks)
         made: list[Decided] = []
         try:
-            for ask, number in zip(asks, numbers, strict=True):
-                made.append(self._answer(ask, number, shown, now, learned=not made))
+            for ask, number, person in zip(asks, numbers, people, strict=True):
+                made.append(self._answer(self._placed(ask, person), number, shown, now, learned=not made))
         except Exception:
             for event in made:
                 self._do(commands.Cancel(event.id))
             raise
+        for event, person in zip(made, people, strict=True):
+            self._note(event, person)
         self._learn_regions()
         return DecisionList(map(self._named, made))
+
+    def _placed(self, ask: Ask, person: str | None) -> Ask:
+        """Return a request with the place of the visitor that it is for."""
+        salt = self._core.state.comparison.salt
+        return ask if person is None else ask._replace(place=place_of(person, salt))
+
+    def _note(self, event: Decided, person: str | None) -> None:
+        """Keep whom a decision is for."""
+        if person is not None:
+            with self._core.lock:
+                self._core.state.note_subject(event.id, person)
 
     def _learn_regions(self) -> None:
         """Learn the regions of modes of numbers once enough requests have brought some."""
@@ -209,3 +221,7 @@ class Asking(Running):
     def cancel(self, decision: str | Decision) -> None:
         """Say that a decision was not carried out: it takes no reward, and none is told of it."""
         self._do(commands.Cancel(number_of(decision)))
+
+
+def _subject(given: Any) -> str | None:
+    return None if given is None else check_id(given, "subject")

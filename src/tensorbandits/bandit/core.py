@@ -42,6 +42,7 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.allowed import NothingAllowedError
 
 _NOTHING = 1e-6  # rewards of a cell that has none
+_PROVISIONAL = 0.1  # share of decisions without a reward yet from which on it is said
 _CHECKED = 300.0  # seconds for which a checkup is good, if rewards have not grown by a tenth
 
 _LOG = logging.getLogger("tensorbandits.decisions")
@@ -72,6 +73,17 @@ class Core:
     def waiting(self) -> int:
         """How many decisions wait for a reward or for being shown."""
         return len(self.state.book)
+
+    @property
+    def provisional(self) -> float | None:
+        """The share of decisions of which only a reward could be told so far, where it is large; else ``None``.
+
+        Who earns something says so at once, who does not when the window ends. So what was learned is too high until
+        then, most of all in the first window.
+        """
+        state, waits = self.state, self.state.book.open_count
+        share = waits / (waits + state.rewards) if waits and state.book.default is not None else 0.0
+        return share if share > _PROVISIONAL else None
 
     # Keeping in step.
 

@@ -565,6 +565,10 @@ class State:
         for mode, (now, before) in enumerate(zip(self.space.shape, self.shape, strict=True)):
             if now > before:
                 lessons.append(lambda policy, mode=mode, more=now - before: policy.grow(mode, more))  # type: ignore[misc]
+                one = self.space.regions.get(self.space.modes[mode])
+                if one is not None and self.policy.traits.featured:
+                    new = one.features
+                    lessons.append(lambda policy, mode=mode, new=new: policy.describe(mode, new))  # type: ignore[misc]
         self.shape = self.space.shape
         self._follow()
         return lessons + self._describe()

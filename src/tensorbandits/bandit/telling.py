@@ -136,8 +136,9 @@ class Telling(Running):
         """Learn all rewards that another bandit was told; modes and levels are matched by label, so they may differ.
 
         Levels that are not known here teach what their features say, if both bandits have features of the mode: a
-        bandit whose levels are all new starts warm. The arguments are those of :meth:`tell_log`. Decisions that wait
-        there stay there.
+        bandit whose levels are all new starts warm. Regions of numbers that are still to be learned here become the
+        other's, and stay should the rewards be refused. The arguments are those of :meth:`tell_log`. Decisions that
+        wait there stay there.
 
         >>> from tensorbandits import Bandit, Space
         >>> old, new = ({f"{name} {at}": {"price": at} for at in range(3)} for name in ("old", "new"))
@@ -149,6 +150,10 @@ class Telling(Running):
         if not isinstance(other, Telling) or other is self:
             raise TypeError(f"{other!r} is not another Bandit; give one, or a data frame to tell_log")
         other._do(None)
+        for mode, one in self.space.regions.items():
+            theirs = other.space.regions.get(mode)
+            if one.learning and theirs is not None and theirs.partition is not None and theirs.numbers == one.numbers:
+                self._do(commands.LearnRegions(mode, theirs.partition))
         with other._core.learner.still():
             ledger, levels, features = other.policy.copy_ledger(), other.space.levels, other.space.features
         past = warm_start.Past(

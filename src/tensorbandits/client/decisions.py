@@ -86,12 +86,14 @@ class Decisions:
         ids: Iterable[str] | None = None,
         played: Any = None,
         propensities: Iterable[float | None] | None = None,
+        subjects: Iterable[str | None] | None = None,
         fallback: Fallback | None = None,
     ) -> DecisionList:
         """Decide for many contexts, in their order; a thousand of them go in one request, which makes all or none.
 
         ``contexts`` and ``played`` are lists of mappings, or data frames, all of whose columns are modes. ``ids``,
-        ``played`` and ``propensities`` have one entry for each context, the other arguments are those of :meth:`ask`.
+        ``played``, ``propensities`` and ``subjects`` have one entry for each context, the other arguments are those of
+        :meth:`ask`.
         """
         plan = self._fallback if fallback is None else _check_fallback(fallback)
         given = label_rows(contexts, None, "contexts")
@@ -104,6 +106,8 @@ class Decisions:
             self._question(context, {}, allowed, activate, number, arm, share)
             for context, number, arm, share in zip(given, numbers, arms, shares, strict=True)
         ]
+        for body, person in zip(bodies, one_each("subjects", subjects, len(given)), strict=True):
+            body |= {} if person is None else {"subject": person}
         made = DecisionList()
         for start in range(0, len(bodies), _MOST):
             some = bodies[start : start + _MOST]

@@ -47,11 +47,19 @@ class _Shape(NamedTuple):
     decided: list[str]
     context: dict[str, frozenset[Any]]  # the keys of each mode's levels
     version: Any
+    numbers: tuple[str, ...] = ()  # of modes of numbers
 
     @classmethod
-    def of(cls, levels: Mapping[str, Sequence[Any]], context: Sequence[str], version: Any) -> _Shape:
-        known = {mode: frozenset(key(label, mode) for label in levels[mode]) for mode in context}
-        return cls([mode for mode in levels if mode not in known], known, version)
+    def of(
+        cls,
+        levels: Mapping[str, Sequence[Any]],
+        context: Sequence[str],
+        version: Any,
+        numbers: Mapping[str, Sequence[str]],
+    ) -> _Shape:
+        known = {mode: frozenset(key(label, mode) for label in levels[mode]) for mode in context if mode not in numbers}
+        decided = [mode for mode in levels if mode not in context]
+        return cls(decided, known, version, tuple(name for some in numbers.values() for name in some))
 
 
 class _Shown(NamedTuple):
@@ -219,7 +227,8 @@ class BanditProvider(AbstractProvider):
         if space is not None:
             if known is None or known.version != space.version:
                 levels = dict(zip(space.modes, space.levels, strict=True))
-                known = _Shape.of(levels, [space.modes[at] for at in space.context], space.version)
+                numbers = {mode: one.numbers for mode, one in space.regions.items()}
+                known = _Shape.of(levels, [space.modes[at] for at in space.context], space.version, numbers)
         elif known is None or time.monotonic() > known.version:
             try:
                 detail = bandit.detail()
@@ -231,7 +240,8 @@ class BanditProvider(AbstractProvider):
                 known = known._replace(version=time.monotonic() + _REFRESH)  # and decide by what was known
             else:
                 levels = {mode: [read(one["label"]) for one in some] for mode, some in detail["levels"].items()}
-                known = _Shape.of(levels, detail["context"], time.monotonic() + _REFRESH)
+                numbers = {mode: one["numbers"] for mode, one in detail.get("regions", {}).items()}
+                known = _Shape.of(levels, detail["context"], time.monotonic() + _REFRESH, numbers)
         with self._lock:
             self._shapes[name] = known
         return known
@@ -331,7 +341,7 @@ def _mode(flag: str, name: str, mode: str | None, shape: _Shape, kind: type, mea
 
 
 def _context(shape: _Shape, given: EvaluationContext | None) -> dict[str, Any]:
-    """The label of each context mode."""
+    """The label of each context mode, or its numbers."""
     attributes = given.attributes if given is not None else {}
     found = {}
     for mode, known in shape.context.items():
@@ -347,7 +357,17 @@ def _context(shape: _Shape, given: EvaluationContext | None) -> dict[str, Any]:
                 f"{OTHER!r}, which stands for what is missing or unknown"
             )
         found[mode] = value if fits else OTHER
-    return found
+    return found | {name: _number(name, attributes.get(name)) for name in shape.numbers}
+
+
+def _number(name: str, value: Any) -> Any:
+    """A number of the evaluation context; ``None`` where it is missing."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InvalidContextError(
+            f"the attribute {name!r} of the evaluation context is {value!r}; give a number, or leave it out "
+            "where it is not known"
+        )
+    return value
 
 
 _KINDS: dict[type, tuple[str, Callable[[Any], bool]]] = {

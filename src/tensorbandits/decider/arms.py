@@ -64,6 +64,21 @@ class ArmNames:
         return ReadyArm(self._heads.head(drawn), self.arm(drawn.cell), drawn, self.published.version)
 
 
+class OtherArms:
+    """The arms of a floor, or of the holdout, that a request draws from, of which some are ready, by their numbers.
+
+    Random numbers from ``begin`` to below ``end`` draw one of them.
+    """
+
+    __slots__ = ("begin", "known", "last", "numbered", "part", "scale")
+
+    def __init__(self, part: OtherPart, begin: float, end: float, known: dict[int, ReadyArm]) -> None:
+        group = part.group
+        self.part, self.begin, self.known = part, begin, known
+        self.scale, self.last = group.count / (end - begin), group.count - 1
+        self.numbered = not group.combined or group.count <= _LISTED
+
+
 class ReadySnapshot:
     """A published snapshot, with what was worked out of requests so far. Any thread may decide from it."""
 
@@ -120,36 +135,36 @@ class ReadyRequest:
             raise ValueError(snapshot.nothing(ask)) from None
         self.context = names.context(ask.levels)
         self._arms = [names.ready(drawn) for _, drawn in outcomes]
-        self._others: list[tuple[OtherPart, dict[int, ReadyArm]]] = [(part, {}) for part in self._law.others()]
-        shares = [*(share for share, _ in outcomes), *(part.share for part, _ in self._others)]
-        self._ends = [0.0, *accumulate(shares)]
+        others = self._law.others()
+        self._ends = [0.0, *accumulate([*(share for share, _ in outcomes), *(part.share for part in others)])]
         self._ends[-1] = 1.0  # sums of shares may be a bit less
+        begins, ends = self._ends[len(self._arms) :], self._ends[len(self._arms) + 1 :]
+        self._others = [OtherArms(*given, {}) for given in zip(others, begins, ends, strict=False)]
 
     def prepare(self, before: ReadyRequest) -> None:
         """Work out the arms of floors and of the holdout that came of late, of which others will come again."""
-        for (part, known), (other, numbers) in zip(self._others, before._others, strict=False):
-            if part.group.count == other.group.count <= _REPEATED:
-                for number in gently(list(numbers), 16 * _AT_ONCE):
-                    self._other(part, known, number)
+        for others, those in zip(self._others, before._others, strict=False):
+            if others.last == those.last < _REPEATED:
+                for number in gently(list(those.known), 16 * _AT_ONCE):
+                    self._other(others, number)
 
     def draw(self, at: float, rng: np.random.Generator) -> ReadyArm:
         """Return an arm, given a random number from 0 to below 1; ``rng`` is for arms that are too many to number."""
         place = bisect_right(self._ends, at) - 1
         if place < len(self._arms):
             return self._arms[place]
-        part, known = self._others[place - len(self._arms)]
-        begin, group = self._ends[place], part.group
-        if group.combined and group.count > _LISTED:
-            return self._names.ready(self._law.other(part, group.draw(rng), self._draws))
-        number = min(int((at - begin) / (self._ends[place + 1] - begin) * group.count), group.count - 1)
-        return known.get(number) or self._other(part, known, number)
+        others = self._others[place - len(self._arms)]
+        if others.numbered:
+            number = min(int((at - others.begin) * others.scale), others.last)
+            return others.known.get(number) or self._other(others, number)
+        return self._names.ready(self._law.other(others.part, others.part.group.draw(rng), self._draws))
 
-    def _other(self, part: OtherPart, known: dict[int, ReadyArm], number: int) -> ReadyArm:
+    def _other(self, others: OtherArms, number: int) -> ReadyArm:
         """Return an arm of a floor or of the holdout, by its number, and keep it if there is room."""
-        found = self._names.ready(self._law.other(part, part.group.arm(number), self._draws))
+        found = self._names.ready(self._law.other(others.part, others.part.group.arm(number), self._draws))
         if self._names.room > 0:
             self._names.room -= 1
-            known[number] = found
+            others.known[number] = found
         return found
 
     def played(self, cell: Cell, propensity: float | None) -> ReadyArm:

@@ -110,6 +110,7 @@ class Gathered:
     rewards: int
     all_decisions: int
     learned: float
+    provisional: float | None
     pseudo: float
     to_come: int
     lag: float | None
@@ -156,6 +157,7 @@ def gather(core: Core, *, name: str, begin: float, now: float) -> Gathered:
         learned=core.policy.ledger.rounds - pseudo,
         pseudo=pseudo,
         to_come=int(compared.waiting.sum()),
+        provisional=core.provisional,
         lag=float(np.median(lags)) if lags else None,
         earned=_earned(settled.sum(axis=0), kind, events),
         lines=_lines(timeline, settled, first, kind, events),

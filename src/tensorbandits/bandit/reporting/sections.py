@@ -123,6 +123,11 @@ def _learned(found: Gathered) -> Iterator[Part]:
         return
     matters = found.checkup.matters
     yield Text(escape(matters.words, longest=2_000))
+    if found.provisional is not None:
+        yield Text(
+            f"**Provisional**: {found.provisional:.0%} of the decisions still wait for a reward. Who earns something "
+            "says so at once, who does not only when the window has ended: until then the means below are too high."
+        )
     if found.best and found.learned:
         yield _best_table(found)
         if found.contexts_left_out:

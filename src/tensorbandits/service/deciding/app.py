@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -17,6 +18,7 @@ from tensorbandits.bandit.settings import named
 from tensorbandits.decider.decider import Decider, DeciderClosedError, Question, SnapshotDecision
 from tensorbandits.decider.following import NoSnapshotError
 from tensorbandits.decider.sending import SinkFullError
+from tensorbandits.policies.registry import find
 from tensorbandits.service.deciding.repeats import RepeatedAnswers
 from tensorbandits.service.http import errors, schemas
 from tensorbandits.service.http.access import methods
@@ -259,7 +261,8 @@ def _written(decision: SnapshotDecision) -> dict[str, Any]:
     arm = {mode: written(label) for mode, label in decision.arm.items()}
     context = {mode: written(label) for mode, label in decision.context.items()}
     found = {"id": decision.id, "arm": arm, "context": context, "propensity": decision.propensity, "by": decision.by}
-    found |= {"policy": decision.policy, "time": decision.time, "snapshot": decision.snapshot, "draw": decision.draw}
+    found |= {"policy": _short(decision.policy), "time": decision.time}
+    found |= {"snapshot": decision.snapshot, "draw": decision.draw}
     if decision.would:
         found["would"] = {mode: written(label) for mode, label in decision.would.items()}
     return found
@@ -279,7 +282,7 @@ def _detail(decider: Decider) -> dict[str, Any]:
     levels = zip(space.modes, space.levels, strict=True)
     return {
         **_said(decider.status()),
-        "policy": snapshot.policy,
+        "policy": _short(snapshot.policy),
         "reward": snapshot.reward,
         "modes": {mode: [written(label) for label in labels] for mode, labels in levels},
         "context": [space.modes[at] for at in space.context],
@@ -288,6 +291,15 @@ def _detail(decider: Decider) -> dict[str, Any]:
             for rule in space.rules
         ],
     }
+
+
+@lru_cache
+def _short(policy: str) -> str:
+    """The name of a policy over HTTP; that of its class if it is not known here, where nothing of it is needed."""
+    try:
+        return find(policy).name
+    except ValueError:
+        return policy
 
 
 def _label(label: Any) -> Any:

@@ -83,6 +83,7 @@ class Engine:
         self.store, self._metrics, self._learning, self._snapshots = store, metrics, learning, snapshots
         self._log = logs.get("bandits")
         self._hosts: dict[str, Host] = {}
+        self._attended: dict[int, int] = {}  # by bandit, where its log stood when the keeper looked at it last
         self._loading = threading.Lock()  # over the table of bandits
         self._stop = threading.Event()
         self._wake = threading.Event()  # for the learner
@@ -283,6 +284,7 @@ class Engine:
         with self._loading:
             if self._hosts.get(host.name) is host:
                 del self._hosts[host.name]
+            self._attended.pop(host.id, None)
 
     # What the threads do.
 
@@ -363,15 +365,30 @@ class Engine:
             self._note_compilations()
             for host in self.all():
                 host.tick()
-                self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
-                self._metrics.deciding_elsewhere(host.name, self.publisher.age(host), len(host.deciders.rows()))
-                if host.quarantined is None and host.core.waiting:
-                    self._guarded("timing out", partial(self._expire, host))
-                if host.quarantined is None:
-                    self._guarded("learning regions", partial(self._learn_regions, host))
-                    self._metrics.waiting(host.name, host.core.waiting)
+                if not self._is_quiet(host):
+                    self._attend(host)
                 if host.quarantined is None and self._snapshots and host.due(self._snapshots):
                     self._guarded("snapshot", partial(self._snapshot, host))
+
+    def _is_quiet(self, host: Host) -> bool:
+        """Whether nothing of a bandit has changed since it was looked at, and nothing of it waits: most, mostly."""
+        if self._attended.get(host.id) != host.seq or host.quarantined is not None or host.stale:
+            return False
+        return not host.core.waiting and self.publisher.age(host) is None
+
+    def _attend(self, host: Host) -> None:
+        """Time out decisions of a bandit, and say how it is doing."""
+        seq, went_well = host.seq, True
+        self._metrics.learning_lag(host.name, 0.0 if host.quarantined else host.learning_lag)
+        self._metrics.deciding_elsewhere(host.name, self.publisher.age(host), len(host.deciders.rows()))
+        if host.quarantined is None:
+            if host.core.waiting:
+                went_well = self._guarded("timing out", partial(self._expire, host))
+            went_well &= self._guarded("learning regions", partial(self._learn_regions, host))
+        if host.quarantined is None:  # which timing out may have found that it must be
+            self._guarded("counting what waits", lambda: self._metrics.waiting(host.name, host.core.waiting))
+        if went_well:
+            self._attended[host.id] = seq
 
     def _note_compilations(self) -> None:
         """Say what was compiled since the start: nothing should be, as it takes seconds in which nobody is answered."""

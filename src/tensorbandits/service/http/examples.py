@@ -53,7 +53,15 @@ _BLOCK = {"block": 0, "first": 0, "start": _TIME, "by": "policy", "decisions": 1
 _SIDE = {"mean": 0.41, "low": 0.37, "high": 0.45, "decisions": 1140, "rewards": 1111}
 _OVERVIEW: dict[str, Any] = {
     **{"kind": "bernoulli", "decisions": 1200, "rewards": 1170, "learned": 1170.0, "pseudo": 0.0, "waiting": 30},
-    **{"settled": 0.975, "to_come": 30, "policy": _SIDE, "holdout": None, "caller": None, "uplift": None},
+    **{
+        "provisional": None,
+        "settled": 0.975,
+        "to_come": 30,
+        "policy": _SIDE,
+        "holdout": None,
+        "caller": None,
+        "uplift": None,
+    },
     **{"intervals": "anytime", "lag": None, "first_time": _TIME, "last_time": _TIME, "last_event": None},
     **{"spark": [0.31, 0.36, 0.41], "version": "3.1", "apprentice": False, "rollout": None, "paused": False},
     "needed": 950,

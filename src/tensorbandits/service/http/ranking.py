@@ -133,7 +133,7 @@ def decided_mode(space: Space) -> str:
 
 
 def context_of(space: Space, features: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Label], list[str]]:
-    """Return the label of each context mode, and the names of features that were ignored.
+    """Return the label of each context mode, or its numbers, and the names of features that were ignored.
 
     >>> space = Space({"device": ["phone", "other"], "age": [1, 2], "offer": ["a", "b"]}, ["device", "age"])
     >>> context_of(space, [{"user": {"age": 2, "plan": "free"}}, {"device": "watch"}])
@@ -141,12 +141,13 @@ def context_of(space: Space, features: Sequence[Mapping[str, Any]]) -> tuple[dic
     """
     values = _flat(features)
     used: set[str] = set()
-    context = {}
-    for at in space.context:
-        mode = space.modes[at]
-        paths = [mode] if mode in values else [path for path in values if path.rpartition(".")[2] == mode]
+    context: dict[str, Any] = {}
+    numbers = {name for one in space.regions.values() for name in one.numbers}
+    for name in space.requested:
+        paths = [name] if name in values else [path for path in values if path.rpartition(".")[2] == name]
         used.update(paths)
-        context[mode] = _label(space, mode, {path: values[path] for path in paths})
+        found = {path: values[path] for path in paths}
+        context[name] = _number(name, found) if name in numbers else _label(space, name, found)
     return context, [path for path in values if path not in used]
 
 
@@ -161,6 +162,17 @@ def _flat(features: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         elif value is not None:
             found.setdefault(path, []).append(value)
     return found
+
+
+def _number(name: str, found: Mapping[str, list[Any]]) -> Any:
+    """The value of a number, from the features that have its name; ``None`` if there are none."""
+    values = [value for some in found.values() for value in some]
+    if len(set(map(_text, values))) > 1:
+        raise ValueError(
+            f"contextFeatures has several values for the number {name!r}: {values[:5]}; send one, or name the number "
+            f"after one of {list(found)}"
+        )
+    return values[0] if values else None
 
 
 def _label(space: Space, mode: str, found: Mapping[str, list[Any]]) -> Label:

@@ -127,6 +127,9 @@ class OverviewView(BaseModel):
     learned: float
     pseudo: float
     waiting: int
+    provisional: float | None = Field(
+        description="The share of decisions that still wait, where it is so large that beliefs are too high."
+    )
     settled: float | None = Field(description="The share of decisions that the means are of.")
     to_come: int
     policy: ViewSide

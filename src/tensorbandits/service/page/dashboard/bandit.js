@@ -41,6 +41,8 @@ const TABS = {
   health: ["Health", health],
 };
 
+const BELIEFS = ["heat", "effects", "arms"]; // views of what was learned
+
 export function bandit(main, { name, tab, who, failed: trouble, unknown, quarantined }) {
   const failed = (error, seconds) => {
     if (error?.code === "unknown_bandit") unknown(name);
@@ -51,13 +53,14 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown, quarant
   const tiles = new Tiles();
   const tabs = Object.entries(TABS).map(([id, [title]]) => h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", "aria-selected": "false", tabindex: "-1", onclick: () => go(id) }, title));
   const list = h("div", { role: "tablist", class: "tabs", "aria-label": "What to see" }, tabs);
+  const early = h("p", { class: "card alert", role: "status", hidden: true });
   const panel = h("section", { role: "tabpanel", id: "panel", tabindex: "0" });
   const kind = h("p", { class: "faint" });
   const state = h("span", { class: "badge", hidden: true });
   const pause = h("div", { class: "pause" });
   main.replaceChildren(
     h("nav", { "aria-label": "Where you are" }, h("a", { href: "#/" }, "All bandits")),
-    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name, state), kind), h("div", { class: "tools-of-one" }, pause, reportButton(name, failed))), tiles.element, list, panel);
+    h("div", { class: "title row" }, h("div", {}, h("h1", {}, name, state), kind), h("div", { class: "tools-of-one" }, pause, reportButton(name, failed))), tiles.element, list, early, panel);
 
   let space = null; // modes and levels
   let overview = null;
@@ -97,6 +100,7 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown, quarant
       if (chosen) one.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     panel.setAttribute("aria-labelledby", `tab-${id}`);
+    showEarly();
     mount();
   }
 
@@ -134,6 +138,7 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown, quarant
     overview = found;
     tiles.show(found);
     showState(found);
+    showEarly();
     if (space.fresh) {
       space.fresh = false;
       fill(kind, described(space));
@@ -142,6 +147,13 @@ export function bandit(main, { name, tab, who, failed: trouble, unknown, quarant
     } else if (!before?.decisions && !before?.learned && (found.decisions || found.learned)) {
       mount();
     }
+  }
+
+  /** That what was learned is too high, as long as those who earn nothing have not said so. */
+  function showEarly() {
+    const share = overview?.provisional ?? null;
+    early.hidden = share === null || !BELIEFS.includes(open);
+    if (!early.hidden) fill(early, `Provisional: ${f.share(share)} of the decisions still wait. Who earns something says so at once, who does not only when the wait has ended: until then the means below are too high.`);
   }
 
   /** The state beside the name, and the button that pauses the bandit. */

@@ -121,7 +121,7 @@ class Modes {
   }
 
   add(name = "", levels = []) {
-    const row = { name: text(name), levels: h("textarea", { rows: "3", spellcheck: "false" }), features: h("textarea", { rows: "3", spellcheck: "false" }), given: h("input", { type: "checkbox" }), numbers: h("input", { type: "checkbox" }) };
+    const row = { name: text(name), levels: h("textarea", { rows: "3", spellcheck: "false" }), features: h("textarea", { rows: "3", spellcheck: "false" }), given: h("input", { type: "checkbox" }), brought: h("input", { type: "checkbox" }), numbers: h("input", { type: "checkbox" }) };
     row.levels.value = levels.join("\n");
     const count = h("span", { class: "faint" });
     const asNumbers = h("label", { class: "check" }, row.numbers, " labels are numbers");
@@ -136,7 +136,7 @@ class Modes {
     row.element = h("fieldset", {}, h("legend", {}, `Mode ${number}`), h("div", { class: "fields" },
       field("Name of the mode", row.name, "Such as segment, offer, channel"), field("Levels", row.levels, "Pasted: one per line, or separated by commas"),
       field("What they are like", row.features, "If known: a table, whose first line names the level and its features, such as price and brand. New levels then start from what was learned of them."),
-      h("div", {}, h("label", { class: "check" }, row.given, " given, not chosen (context)"), asNumbers, count, h("div", {}, h("button", { type: "button", class: "quiet", "aria-label": `Remove mode ${number}`, onclick: () => this.remove(row) }, "Remove")))));
+      h("div", {}, h("label", { class: "check" }, row.given, " given, not chosen (context)"), h("label", { class: "check" }, row.brought, " a number that requests bring, such as an age: give the ends of its regions, or nothing to have them learned"), asNumbers, count, h("div", {}, h("button", { type: "button", class: "quiet", "aria-label": `Remove mode ${number}`, onclick: () => this.remove(row) }, "Remove")))));
     this.rows.push(row);
     this.list.append(row.element);
     return row;
@@ -151,10 +151,16 @@ class Modes {
     const modes = {};
     const context = [];
     const features = {};
-    for (const { name, levels, features: like, given, numbers } of this.rows) {
+    for (const { name, levels, features: like, given, brought, numbers } of this.rows) {
       const mode = name.value.trim();
       const labels = pasted(levels.value);
       if (!mode && !labels.length) continue;
+      if (brought.checked && mode && !(mode in modes)) {
+        if (labels.length && (labels.length < 2 || !areNumbers(labels))) throw new Error(`The ends of the regions of “${mode}” are at least two numbers, such as 18, 30, 45, 65; or none, to have them learned.`);
+        modes[mode] = { numbers: [mode], ...(labels.length ? { cuts: labels.map(Number).sort((a, b) => a - b) } : {}) };
+        context.push(mode);
+        continue;
+      }
       if (!mode) throw new Error(`A mode with the levels ${f.listed(labels.slice(0, 3))} has no name.`);
       if (mode in modes) throw new Error(`Two modes are named “${mode}”.`);
       if (!labels.length) throw new Error(`The mode “${mode}” has no levels.`);

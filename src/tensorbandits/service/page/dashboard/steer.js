@@ -72,12 +72,13 @@ function differences(found) {
 
 const PLACES = {
   settings: ["PATCH", ""], add_level: ["POST", "/levels"], retire_level: ["POST", "/levels/retire"], restore_level: ["POST", "/levels/restore"],
-  describe: ["POST", "/features"], add_rule: ["POST", "/rules"], remove_rule: ["POST", "/rules/remove"],
+  describe: ["POST", "/features"], split_region: ["POST", "/regions/split"], add_rule: ["POST", "/rules"], remove_rule: ["POST", "/rules/remove"],
 };
 const INVERSE = { add_level: "retire_level", retire_level: "restore_level", restore_level: "retire_level", add_rule: "remove_rule", remove_rule: "add_rule" };
 
 function inverse(kind, body, found) {
   if (kind === "settings") return { kind, body: Object.fromEntries(found.settings.map((one) => [one.name, one.before])) };
+  if (!INVERSE[kind]) return null; // a region that was split stays split
   return { kind: INVERSE[kind], body: kind === "add_level" ? { mode: body.mode, label: body.label } : body };
 }
 
@@ -118,6 +119,11 @@ export class Steering {
 
   async make(kind, body, words, back) {
     const detail = await this.send(kind, body);
+    if (!back) {
+      toast(`${words}.`);
+      this.changed(detail);
+      return;
+    }
     const entry = { words, at: Date.now() / 1000, inverse: back, undone: false };
     this.made.unshift(entry);
     toast(`${words}.`, { text: back.kind === "retire_level" && kind === "add_level" ? "Undo (retire it)" : "Undo", act: () => this.undo(entry) });

@@ -9,14 +9,21 @@ import { labelsText } from "./steer.js";
 
 const WHO = { policy: "the bandit", floor: "the bandit, by a smallest share", holdout: "the baseline", caller: "your own rule" };
 
+/** A number of a mode that has no levels to choose from; empty where it is missing. */
+function numberPicker(name) {
+  const input = h("input", { type: "number", step: "any" });
+  return { element: field(name, input), read: () => (input.value === "" ? null : Number(input.value)) };
+}
+
 /** Ask for one decision with labels that a person chooses, show it, and tell its reward. */
 export async function tryOne(name) {
   const path = api.banditPath(name);
   const detail = await api.get(path);
   const modes = Object.keys(detail.levels);
-  const pick = (some) => some.map((mode) => {
+  const pick = (some) => some.flatMap((mode) => {
+    if (detail.regions?.[mode]) return detail.regions[mode].numbers.map((one) => [one, numberPicker(one)]);
     const levels = detail.levels[mode].filter((one) => !one.retired);
-    return [mode, levelPicker(mode, levels, { value: levels[0].label, any: null })];
+    return [[mode, levelPicker(mode, levels, { value: levels[0].label, any: null })]];
   });
   const given = pick(detail.context);
   const played = detail.apprentice ? pick(modes.filter((mode) => !detail.context.includes(mode))) : [];

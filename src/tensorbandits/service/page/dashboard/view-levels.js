@@ -1,6 +1,7 @@
 // Levels of each mode, and rules of what may be combined.
 
 import * as api from "./api.js";
+import { ask } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { featureFields, featuresOf } from "./features.js";
 import { action, field, labelsPicker, levelPicker, text } from "./fields.js";
@@ -15,7 +16,7 @@ export function levels({ name, who, changed, steering }) {
   let key = null;
 
   function show(detail) {
-    const next = JSON.stringify([detail.levels, detail.features, detail.rules]);
+    const next = JSON.stringify([detail.levels, detail.regions, detail.features, detail.rules]);
     if (next === key) return;
     key = next;
     fill(modes, Object.entries(detail.levels).map(([mode, some]) => modeCard(mode, some, detail, steering)));
@@ -38,6 +39,7 @@ export function levels({ name, who, changed, steering }) {
 function modeCard(mode, some, detail, steering) {
   const given = detail.context.includes(mode);
   const features = detail.features[mode] ?? [];
+  const regions = detail.regions[mode]; // of a mode of numbers
   const list = h("ul", { class: "plain levels" });
   const search = text("", { placeholder: "search", "aria-label": `Search the levels of ${mode}`, oninput: () => draw() });
   const note = h("p", { class: "faint" });
@@ -52,6 +54,7 @@ function modeCard(mode, some, detail, steering) {
   function row({ label, retired }) {
     const words = labelText(label);
     const body = { mode, label };
+    if (regions) return regionRow(mode, words, retired, regions, steering);
     const button = retired
       ? action("Restore …", () => steering.change("restore_level", body, { title: `Restore ${words}?`, button: "Restore", words: `Restored ${mode} = ${words}`, notes: ["It may be chosen again, with all that was learned of it."] }), { label: `Restore ${mode} ${words}` })
       : action("Retire …", () => steering.change("retire_level", body, { title: `Retire ${words}?`, button: "Retire", words: `Retired ${mode} = ${words}`, notes: [given ? "Requests that give it are refused. Rewards of earlier decisions are still taken." : "It is chosen no more. Rewards of earlier decisions are still taken, and what was learned of it stays."] }), { label: `Retire ${mode} ${words}` });
@@ -61,8 +64,24 @@ function modeCard(mode, some, detail, steering) {
   draw();
   const retired = some.filter((one) => one.retired).length;
   return h("section", { class: "card" },
-    h("div", { class: "row" }, h("h3", {}, given ? `${mode} (given)` : mode), h("span", { class: "faint" }, `${f.count(some.length - retired)} levels${retired ? `, ${f.count(retired)} retired` : ""}`)),
-    some.length > 12 ? search : null, list, note, featuresOf(detail.name, mode, some, features, steering), steering.may ? levelForm(mode, some, features, steering) : null);
+    h("div", { class: "row" }, h("h3", {}, regions ? `${mode} (numbers: ${regions.numbers.join(", ")})` : given ? `${mode} (given)` : mode), h("span", { class: "faint" }, `${f.count(some.length - retired)} levels${retired ? `, ${f.count(retired)} retired` : ""}`)),
+    regions?.learning && h("p", { class: "faint" }, `Regions are learned from the first ${f.count(regions.requests)} requests that bring numbers; ${f.count(regions.seen)} so far. Until then there is one for all.`),
+    some.length > 12 ? search : null, list, note, regions ? null : [featuresOf(detail.name, mode, some, features, steering), steering.may ? levelForm(mode, some, features, steering) : null]);
+}
+
+/** A region of numbers: it is split in two rather than retired. */
+function regionRow(mode, words, retired, regions, steering) {
+  const may = steering.may && !retired && !regions.learning && !words.endsWith(" missing");
+  const split = may && action("Split …", () => {
+    const at = h("input", { type: "number", step: "any", placeholder: "its middle" });
+    const number = regions.numbers.length > 1 && h("select", {}, regions.numbers.map((one) => h("option", {}, one)));
+    return ask({
+      title: `Split ${words}?`, button: "Split",
+      parts: [number && field("At a value of", number), field("At", at, "Empty: at its middle."), h("p", {}, "Both parts start like it, with half of what was told of it. It stays as a retired level with its own rewards. A split cannot be undone.")],
+      act: () => steering.make("split_region", { mode, region: words, ...(at.value === "" ? {} : { at: Number(at.value) }), ...(number ? { number: number.value } : {}) }, `Split ${words}`, null),
+    });
+  }, { label: `Split ${mode} ${words}` });
+  return h("li", { class: "row" }, h("span", {}, retired ? h("s", {}, words) : words, retired && h("span", { class: "faint" }, " replaced by its parts")), split);
 }
 
 /** The kind of label that a mode has: numbers if all of its levels are numbers. */

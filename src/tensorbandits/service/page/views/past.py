@@ -37,8 +37,9 @@ def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Lo
     ``policy``, ``holdout`` and ``caller`` (a caller's own rule) have decisions, rewards, and the mean reward with its
     95 % interval; ``uplift`` is what the policy earns more than the side that it is drawn with, and relative to it;
     ``settled`` is the share of decisions that these means are of, ``to_come`` how many of the others wait. ``pseudo``
-    are rewards that nobody earned: of another level, as which a new one started. ``needed`` is how many
-    rewards mostly show levels that differ. ``lag`` is in seconds from decision to
+    are rewards that nobody earned: of another level, as which a new one started. ``provisional`` is the share of
+    decisions that may still earn nothing, where it is so large that what was learned is too high. ``needed`` is how
+    many rewards mostly show levels that differ. ``lag`` is in seconds from decision to
     reward, ``last`` is the last event.
     """
     compared = bandit.compared(now)
@@ -59,6 +60,7 @@ def overview(bandit: Core, now: float, last: Mapping[str, Any] | None, looks: Lo
         "learned": bandit.policy.ledger.rounds - bandit.policy.pseudo.rounds,
         "pseudo": bandit.policy.pseudo.rounds,
         "waiting": bandit.waiting,
+        "provisional": bandit.provisional,
         "settled": 1.0 - waiting / decided if decided else None,
         "to_come": int(waiting),
         "policy": sides["policy"],
