@@ -41,7 +41,7 @@ from benchmarks.library import (
 from benchmarks.paper import beds, beside, exploration, locking, regret, sensitivity, stuck
 from benchmarks.report import Chapter, chapter, write_all
 from benchmarks.run import run_all
-from benchmarks.service import deciders, durability, load, replicas, soak, waits
+from benchmarks.service import deciders, durability, lake, load, replicas, soak, waits
 from benchmarks.store import Options, Store
 from tensorbandits.report.page import Section
 
@@ -82,6 +82,7 @@ SUITES: dict[str, ModuleType] = {
         replicas,
         waits,
         deciders,
+        lake,
     )
 }
 Suite = StrEnum("Suite", list(SUITES))
@@ -112,6 +113,7 @@ WHEN_NAMED = (
     replicas,
     waits,
     deciders,
+    lake,
 )  # suites of many hours, or that need no repeating
 PLAYED = (regret, beds, exploration)  # whose runs are those of `tensorbandits.compare`
 # The options that not every suite takes, and those that do.
@@ -172,7 +174,7 @@ def main(
 
     The suites beds, exploration, stuck, locking, sensitivity, calibration, kinds, cost, revenue, programme, modes,
     ring, evaluation, feedback, features, application, change, numbers and trust run only when named, the first two and
-    sensitivity for hours; so do durability, load, soak, replicas, waits and deciders, which measure the service.
+    sensitivity for hours; so do durability, load, soak, replicas, waits, deciders and lake, which measure the service.
     Every measurement is kept as it finishes, so that an interrupted run goes on where it stopped.
     """
     chosen = [SUITES[name] for name in SUITES if (Suite(name) in suites if suites else SUITES[name] not in WHEN_NAMED)]

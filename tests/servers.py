@@ -165,6 +165,11 @@ class Redis:
             time.sleep(0.02)
         return self
 
+    @property
+    def pid(self):
+        """The process."""
+        return self._process.pid
+
     def kill(self):
         """End the server at once, as a crash does."""
         if self._process is not None:

@@ -23,6 +23,7 @@ RUN = [
         DOCS / "index.md",
         DOCS / "tutorial.md",
         DOCS / "tutorial-policies.md",
+        DOCS / "tutorial-offers.md",
         *sorted((DOCS / "how-to").glob("*.md")),
     ]
     if path.exists()
@@ -77,6 +78,7 @@ SHORTER = {
         "visit == 1_500": "visit == 300",
         "visit == 2_500": "visit == 500",
     },
+    DOCS / "tutorial-offers.md": {"WEEKS, VISITORS, OFFERS = 6, 250, 16": "WEEKS, VISITORS, OFFERS = 2, 30, 5"},
     DOCS / "how-to" / "use-a-cluster.md": {"n_workers=2": "n_workers=1"},
 }
 
@@ -113,10 +115,10 @@ def test_the_notebook_runs_and_its_figures_are_kept(tmp_path):
 
     book = nbformat.read(DOCS / "campaign.ipynb", as_version=4)
     shown = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in kinds for kinds in shown) == 5
+    assert sum("image/png" in kinds for kinds in shown) == 6
     NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     again = [list(output.get("data", {})) for cell in book.cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in kinds for kinds in again) == 5
+    assert sum("image/png" in kinds for kinds in again) == 6
 
 
 def test_pages_have_blocks_to_run():
@@ -204,7 +206,9 @@ def test_search_finds_pages_that_are_opened_as_files(site):
     assert "No page has all of these words" not in found[0]
 
 
-@pytest.mark.parametrize("module", ["docs.measure_deviations", "docs.measure_departures", "benchmarks.__main__"])
+@pytest.mark.parametrize(
+    "module", ["docs.measure_deviations", "docs.measure_departures", "docs.measure_offers", "benchmarks.__main__"]
+)
 def test_scripts_that_make_figures_can_be_imported(module):
     done = subprocess.run(
         [sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -200,6 +200,11 @@ def test_it_is_said_how_much_features_explain_and_which(rank):
     segment = next(row for row in found.effects.to_pylist() if row["mode"] == "segment")
     assert np.isnan(segment["by_features"])
     assert "features of offer explain" in repr(found)
+    pytest.importorskip("matplotlib")
+    [axes] = bandit.plot("features").axes
+    bars = dict(zip([text.get_text() for text in axes.get_yticklabels()], axes.patches, strict=True))
+    shown = {name: bar.get_width() / 100 for name, bar in bars.items()}
+    assert shown == pytest.approx({name or "all features": row["share"] for name, row in shares.items()})
 
 
 def test_what_features_say_of_revenue_is_said_of_rates_and_amounts():
@@ -220,3 +225,5 @@ def test_without_features_nothing_is_said_of_them():
     found = bandit.explain(backend="pyarrow")
     assert found.features.num_rows == 0
     assert "by_features" not in found.effects.column_names
+    with pytest.raises(ValueError, match="no mode has features"):
+        bandit.plot("features")

@@ -18,7 +18,8 @@ MODES = {"segment": ["new", "old", "$_all"], "offer": LONG, "channel": ["mail", 
 def played(rounds=300, start=1.7e9, **settings):
     rng = np.random.default_rng(0)
     now = [start]
-    space = tb.Space(MODES, context=["segment"])
+    like = {name: {f"{LONG[0]} {at}": (at * row) % 3 for at in (1, 2)} for row, name in enumerate(MODES["channel"])}
+    space = tb.Space(MODES, context=["segment"], features={"channel": like})
     one = tb.Bandit(space, rank=1, holdout=0.2, seed=0, clock=lambda: now[0], **settings)
     for _ in range(rounds):
         now[0] += 600.0

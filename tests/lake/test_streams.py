@@ -193,7 +193,7 @@ def test_redis_that_is_killed_and_comes_back_is_waited_for(mover, caplog):
         with redis.Redis.from_url(server.start().url) as client:
             add(client, found, "00" * 8)
         server.kill()
-        moving = mover(address=server.url)
+        moving = mover(address=server.url, seconds=0.1)
         looks = []
 
         def until():
@@ -208,3 +208,20 @@ def test_redis_that_is_killed_and_comes_back_is_waited_for(mover, caplog):
         assert len([one for one in caplog.records if "cannot be moved just now" in one.message]) == 1
     finally:
         server.close()
+
+
+def test_a_mover_that_runs_lets_events_gather(mover, client):
+    moving, looks = mover(seconds=3_600), []
+
+    def until():
+        looks.append(1)
+        if len(looks) < 4:
+            add(client, lakes.History([(f"{len(looks)}", int(lakes.START * 1e6), (0, 0, 0))], []), "00" * 8)
+        return len(looks) >= 5
+
+    assert [done.decisions for done in moving.run(until=until)] == [1]
+    assert client.xlen(stream_of(lakes.NAME, "decisions")) == 2
+    full = mover(rows=2, seconds=3_600)
+    assert next(full.run()).decisions == 2
+    with pytest.raises(ValueError, match="seconds"):
+        mover(seconds=0)

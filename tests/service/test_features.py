@@ -63,6 +63,12 @@ def test_levels_come_with_features_and_features_change(bandit):
     assert levels[3] == {"label": "summer", "features": {"price": 6.0, "image": [1.0, 2.0]}}
     [change] = bandit.send("GET", "/changes?kind=Described").json()["changes"]
     assert change["words"] == "features of offer changed, of 1 levels: brand, price"
+    assert change["undo"] == {
+        "describe": {"mode": "offer", "levels": [{"label": "a", "features": {"price": 9.9, "brand": "Acme"}}]}
+    }
+    bandit.post("/features", change["undo"]["describe"])
+    assert features(bandit)["levels"][0] == OFFERS[0]
+    bandit.post("/features", body)
     assert change["items"][0] == {"what": "offer a: price", "before": 9.9, "after": 8.9}
     bandit.post("/features", {"mode": "offer", "levels": None})
     assert bandit.detail()["features"] == {}

@@ -109,6 +109,13 @@ def undone(row: Change) -> dict[str, Any] | None:
         return {"restore_level" if kind == "LevelRetired" else "retire_level": level}
     if kind == "RuleChanged":
         return {"remove_rule" if row["add"] else "add_rule": row["rule"]}
+    if kind == "Described" and row.get("whole"):
+        levels: list[dict[str, Any]] = []
+        for label, name, was, _ in row["some"]:
+            if not levels or levels[-1]["label"] != label:
+                levels.append({"label": label, "features": {}})
+            levels[-1]["features"][name] = was
+        return {"describe": {"mode": row["mode"], "levels": levels}}
     return None
 
 

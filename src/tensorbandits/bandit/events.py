@@ -266,7 +266,10 @@ class Described(BanditEvent):
     was: Sequence[Mapping[str, Any]] | None = None
 
     def noted(self) -> dict[str, Any]:
-        """Return of how many levels which features are others, and the first of them before and after."""
+        """Return of how many levels which features are others, and the first of them before and after.
+
+        ``whole`` says whether these are all there is to say of it.
+        """
         named = sorted({name for _, values in self.features or () for name in values})
         rows = zip(self.features or (), self.was or (), strict=False)
         some = [
@@ -274,13 +277,17 @@ class Described(BanditEvent):
             for (label, values), was in rows
             for name, value in values.items()
         ]
-        kept = {
+        values = [one for _, known in self.features or () for one in known.values()]
+        values += [one for was in self.was or () for one in was.values()]
+        return {
             "mode": self.mode,
             "levels": len(self.features or ()),
+            "gone": self.features is None,
+            "anew": self.anew,
             "features": named[:_NAMED],
             "some": some[:_NAMED],
+            "whole": 0 < len(some) <= _NAMED and not any(isinstance(one, list) for one in values),
         }
-        return kept | {"gone": self.features is None, "anew": self.anew}
 
 
 @dataclass(frozen=True)

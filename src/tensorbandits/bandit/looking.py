@@ -177,6 +177,7 @@ class Looking(Running):
 
         - ``"effects"``: main effects with intervals (``modes``, ``level``)
         - ``"interactions"``: what modes have alone, and two of them beyond that (``level``)
+        - ``"features"``: how much of what levels differ by their features explain (``level``)
         - ``"factors"``: coordinates of the levels of a ``mode``, and which are alike
         - ``"arms"``: best arms with intervals (``context``, ``count``, ``level``)
         - ``"estimate"``, ``"uncertainty"``: heat maps of two ``modes``, the others at ``fixed`` labels or averaged

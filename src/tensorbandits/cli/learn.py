@@ -87,6 +87,9 @@ def move(
     lake: Annotated[str, typer.Argument(help="The folder of the lake, or its URL.")],
     name: Annotated[str, typer.Option(help="Of this mover among others: the same again after a restart.")] = "mover",
     rows: Annotated[int, typer.Option(help="Events that are moved at once, at most.")] = 50_000,
+    seconds: Annotated[
+        float, typer.Option(help="For which events gather, so that files are not many and small.")
+    ] = 5.0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave events in the streams, for other readers.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Move what there is now, and no more.")] = False,
 ) -> None:
@@ -100,7 +103,7 @@ def move(
         check_least(rows=(rows, 1))
         from tensorbandits.lake.streams import MovedEvents, StreamMover
 
-        mover = StreamMover(source, bandit, lake, name=name, rows=rows, delete=not keep)
+        mover = StreamMover(source, bandit, lake, name=name, rows=rows, seconds=seconds, delete=not keep)
         try:
             if once:
                 while (done := mover.move()) != MovedEvents():

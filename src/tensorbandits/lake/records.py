@@ -76,6 +76,15 @@ class Origin(NamedTuple):
         return cls(kind, version, bandit, uid) if typed else None
 
 
+def columns(kind: Kind) -> list[str]:
+    """Return the names of the columns of a kind of records.
+
+    >>> columns("rewards")
+    ['id', 'time', 'reward', 'amend', 'decided', 'cell', 'by', 'propensity']
+    """
+    return [name for name, _ in _COLUMNS[check_kind(kind)]]
+
+
 def schema(kind: Kind, bandit: str, uid: str) -> Any:
     """Return the columns of a kind of records, with what a file says of itself.
 

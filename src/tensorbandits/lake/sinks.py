@@ -107,7 +107,7 @@ class RedisSink(_Rolled):
         from tensorbandits.lake.streams import entry_of, stream_of
 
         name = stream_of(batch.bandit, batch.kind)
-        with self._redis.pipeline(transaction=False) as pipe:  # what comes twice counts once
+        with self._redis.pipeline(transaction=True) as pipe:  # so that Redis flushes a batch at once
             for row in batch.rows():
                 pipe.xadd(name, entry_of(row, batch.uid))
             pipe.execute()

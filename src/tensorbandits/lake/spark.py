@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,18 +26,18 @@ _STARTED = "_stream"  # a file that makes a folder be there before its first rec
 
 
 class SparkEngine:
-    """Spark, in a session of the caller's, or in one on this machine with so many ``threads``.
+    """Spark, in a session of the caller's, or in one on this machine with so many ``threads`` and so much ``memory``.
 
     Addresses of a lake must be known to Spark too: a path, or a URL of Hadoop such as ``s3a://bucket/lake/decisions``.
     """
 
     dialect = Dialect("unix_micros({time})", "get(cell, {mode})", "size(cell)", "`by`")
 
-    def __init__(self, session: Any = None, *, threads: int | None = None) -> None:
+    def __init__(self, session: Any = None, *, threads: int | None = None, memory: str | None = None) -> None:
         check_installed("learning with Spark", "fsspec", "pyarrow", extra="lake")
         check_installed("learning with Spark", "pyspark", extra="spark")
         self._owned = session is None
-        self.session = local_session(threads) if session is None else session
+        self.session = local_session(threads, memory) if session is None else session
 
     def query(self, sql: str, files: Mapping[Kind, Sequence[str]], folders: Mapping[Kind, Folder]) -> Any:
         """Return the answer of a query, a PyArrow table, over files of each kind: paths below their folders."""
@@ -66,8 +68,8 @@ class SparkEngine:
             self.session.stop()
 
 
-def local_session(threads: int | None = None) -> Any:
-    """Return a Spark session on this machine; refuse to without Java."""
+def local_session(threads: int | None = None, memory: str | None = None) -> Any:
+    """Return a Spark session on this machine, with ``memory`` such as "4g"; refuse to without Java."""
     if shutil.which("java") is None:
         raise ModuleNotFoundError(
             "Spark needs Java 17 or newer, which is not installed here; install it (Debian: openjdk-17-jre-headless)"
@@ -83,10 +85,20 @@ def local_session(threads: int | None = None) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": _memory() if memory is None else memory,
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _memory() -> str:
+    """A quarter of what the machine has, from 1 to 16 GB; for hours of millions Spark's own default is too little."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        return "2g"
+    return f"{min(max(whole // 4, 1 << 30), 16 << 30) >> 20}m"
 
 
 def place_of(folder: Folder) -> str:
@@ -103,8 +115,8 @@ class LakeStream:
     """Structured Streaming over a lake: each trigger joins the hours of which there are new files, and teaches them.
 
     ``learner`` has an engine of Spark. ``lateness`` is how long after an hour's end, such as ``"2 hours"``, rows of it
-    are still taken: the watermark, by the time of decisions. What comes later is left to the learner's own rounds,
-    which look at all files. ``checkpoint`` is a folder in which Spark keeps what it has seen.
+    are still taken: the watermark, by the time of decisions. What comes later is left to :meth:`learn_all`, which looks
+    at all files. ``checkpoint`` is a folder in which Spark keeps what it has seen.
 
     Spark says only which hours have news; what they add up to is joined from their files, all of them. So a trigger
     that is carried out twice, as after a crash, changes nothing.
@@ -116,6 +128,7 @@ class LakeStream:
         self.learner, self.lateness, self.checkpoint = learner, lateness, checkpoint
         self.rounds: list[LearnedRound] = []  # so far
         self._session = learner.engine.session
+        self._turn = threading.Lock()  # held while learning
 
     def start(self, *, every: float | None = None) -> Any:
         """Start the stream, and return Spark's query; ``every`` is seconds, ``None`` for what there is now alone.
@@ -146,4 +159,10 @@ class LakeStream:
     def _learn(self, news: Any, number: int) -> None:
         hours = sorted({row["hour"] for row in news.select("hour").distinct().collect()})
         if hours:
-            self.rounds.append(self.learner.learn(hours=hours))
+            with self._turn:
+                self.rounds.append(self.learner.learn(hours=hours))
+
+    def learn_all(self) -> LearnedRound:
+        """Learn what is new in all files, whether the stream runs or not: what came later, and windows that ended."""
+        with self._turn:
+            return self.learner.learn()

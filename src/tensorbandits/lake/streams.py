@@ -17,7 +17,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from tensorbandits.bandit.publishing import redis_at, without_password
-from tensorbandits.base.checks import check_count, check_installed
+from tensorbandits.base.checks import check_count, check_installed, check_positive
 from tensorbandits.base.folders import Folder
 from tensorbandits.lake import records
 from tensorbandits.lake.engines import KINDS
@@ -60,7 +60,7 @@ def row_of(fields: Mapping[Any, Any], kind: Kind) -> tuple[str, dict[str, Any]]:
     """
     texts = {_text(name): _text(value) for name, value in fields.items()}
     row = json.loads(texts[_ROW])
-    names = records.schema(kind, "any", texts[_UID]).names
+    names = records.columns(kind)
     if not isinstance(row, dict) or set(row) != set(names):
         raise ValueError(f"the row has {sorted(row)}; {kind} have {names}")
     return texts[_UID], row
@@ -94,6 +94,8 @@ class StreamMover:
     lake : the root of the lake, a folder or a URL of fsspec.
     name : of this mover among others: one that is started again under its name goes on with what it had in hand.
     rows : how many entries are moved at once, at most.
+    seconds : how long :meth:`run` lets entries gather between two moves, unless there are as many as ``rows``: each
+        move writes a file for each hour that it has decisions of.
     delete : whether entries leave the stream when they are in the lake; otherwise they stay for other readers.
 
     Entries that hold no event go to the stream ``NAME:refused``, with the reason.
@@ -107,6 +109,7 @@ class StreamMover:
         *,
         name: str = "mover",
         rows: int = 50_000,
+        seconds: float = 5.0,
         delete: bool = True,
     ) -> None:
         check_installed("moving events from Redis", "redis", extra="redis")
@@ -114,6 +117,7 @@ class StreamMover:
         import redis
 
         self.bandit, self.name, self.rows, self.delete = bandit, name, check_count(rows, "rows"), delete
+        self.seconds = check_positive(seconds, "seconds")
         self._streams = {kind: stream_of(bandit, kind) for kind in KINDS}
         self._folder = Folder(lake)
         self._redis, self._shown = redis_at(address), without_password(address)
@@ -139,6 +143,7 @@ class StreamMover:
         """Yield what was moved, again and again; while Redis or the lake is away, say so and try again."""
         failures = 0
         while not until():
+            due = time.monotonic() + self.seconds
             try:
                 done = self.move(wait=True)
             except OSError as error:
@@ -155,6 +160,8 @@ class StreamMover:
             failures = 0
             if done != MovedEvents():
                 yield done
+            while max(done.decisions, done.rewards) < self.rows and time.monotonic() < due and not until():
+                time.sleep(min(0.2, self.seconds))
 
     def _begin(self) -> None:
         """Make the consumer group if there is none, and take over what others left unfinished."""
@@ -198,11 +205,10 @@ class StreamMover:
                 self._refuse(number, fields, kind, error)
         for (uid, hour), rows in sorted(by_file.items()):
             good = self._good(rows, kind, uid)
-            refused += len(rows) - len(good)
-            if good:
-                table = _table(good, kind, self.bandit, uid)
-                write_records(self._folder, kind, hour, self._writer, self._number, table)
-                self._number, files, moved = self._number + 1, files + 1, moved + len(good)
+            refused += len(rows) - good.num_rows
+            if good.num_rows:
+                write_records(self._folder, kind, hour, self._writer, self._number, good)
+                self._number, files, moved = self._number + 1, files + 1, moved + good.num_rows
         numbers = [number for number, _ in entries]
         with self._redis.pipeline(transaction=True) as pipe:
             pipe.xack(self._streams[kind], self._group, *numbers)
@@ -211,20 +217,22 @@ class StreamMover:
             pipe.execute()
         return (moved if kind == "decisions" else 0), (moved if kind == "rewards" else 0), files, refused
 
-    def _good(self, rows: Sequence[tuple[Any, dict[str, Any]]], kind: Kind, uid: str) -> list[dict[str, Any]]:
-        """The rows that have values of the right types; others are refused."""
-        every = [row for _, row in rows]
+    def _good(self, rows: Sequence[tuple[Any, dict[str, Any]]], kind: Kind, uid: str) -> Any:
+        """A table of the rows that have values of the right types; others are refused."""
         with contextlib.suppress(*_WRONG):
-            _table(every, kind, self.bandit, uid)
-            return every
+            return self._table([row for _, row in rows], kind, uid)
         good = []
         for number, row in rows:
             try:
-                _table([row], kind, self.bandit, uid)
+                self._table([row], kind, uid)
                 good.append(row)
             except _WRONG as error:
                 self._refuse(number, entry_of(row, uid), kind, error)
-        return good
+        return self._table(good, kind, uid)
+
+    def _table(self, rows: Sequence[Mapping[str, Any]], kind: Kind, uid: str) -> Any:
+        columns = {name: [row[name] for row in rows] for name in records.columns(kind)}
+        return records.table(kind, columns, self.bandit, uid)
 
     def _refuse(self, number: Any, fields: Mapping[Any, Any], kind: Kind, error: Exception) -> None:
         why = " ".join(str(error).split())[:200] or type(error).__name__
@@ -234,7 +242,3 @@ class StreamMover:
     def close(self) -> None:
         """Let go of the connection."""
         self._redis.close()
-
-
-def _table(rows: Sequence[Mapping[str, Any]], kind: Kind, bandit: str, uid: str) -> Any:
-    return records.table(kind, {name: [row[name] for row in rows] for name in rows[0]}, bandit, uid)

@@ -184,11 +184,6 @@ class FeaturePrior:
         guided = float(C @ C) - base**2
         return len(C), float(own @ own) / self.tau**2 + m * guided / self.phi**2 + base**2
 
-    def explained(self) -> float:
-        """Return the share of the rows' variance that features explain, as drawn."""
-        guided = float(np.var(self.mean, axis=0).mean())
-        return guided / (guided + self.tau**2)
-
     def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeaturePrior:
         """Return the same for other features of the levels, of which there may be more.
 
@@ -290,11 +285,6 @@ class FeatureCovariance:
             if not outside and (there := log_density(moved)) - here > -rng.standard_exponential():
                 share, here = moved, there
         self.tau, self.phi = math.sqrt(1.0 - share), math.sqrt(share)
-
-    def explained(self) -> float:
-        """Return the share of the numbers' variance that features explain, as drawn."""
-        guided = self.phi**2 * float(self._values.mean())
-        return guided / (guided + self.tau**2)
 
     def grown(self, described: ModeFeatures, rng: np.random.Generator | None = None) -> FeatureCovariance:
         """Return the same for other features of the levels, of which there may be more."""

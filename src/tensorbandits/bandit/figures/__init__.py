@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from tensorbandits.bandit.figures.believed import arms, effects, factors, interactions
+from tensorbandits.bandit.figures.believed import arms, effects, factors, features, interactions
 from tensorbandits.bandit.figures.heat import estimate, uncertainty
 from tensorbandits.bandit.figures.parts import View
 from tensorbandits.bandit.figures.past import reward, traffic
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "View", "draw"]
 
 KINDS: dict[str, Callable[..., Figure]] = {
-    one.__name__: one for one in (effects, interactions, factors, arms, estimate, uncertainty, traffic, reward)
+    one.__name__: one
+    for one in (effects, interactions, features, factors, arms, estimate, uncertainty, traffic, reward)
 }
 
 

@@ -84,6 +84,33 @@ def interactions(view: View, level: float = 0.9) -> Figure:
     return figure
 
 
+def features(view: View, level: float = 0.9) -> Figure:
+    """Draw how much of what the levels of a mode differ by their features explain, all together and each."""
+    found = view.explain(level=level, arms=1)
+    said = sorted(found.explanation.features.items())
+    if not said:
+        raise ValueError(
+            "no mode has features, or only rate and amount of revenue have them; describe the levels of one first: "
+            "Space(modes, features={'offer': ...})"
+        )
+    sizes = [1 + min(len(one.parts), MOST) for _, one in said]
+    figure, grid = new_figure(1, sizes, width=8.0, sharex=True)
+    for (mode, one), axes in zip(said, grid, strict=True):
+        at = np.argsort(-one.parts[:, 0], kind="stable")[:MOST]
+        share, low, high = 100 * np.vstack([one.share, one.parts[at]]).T
+        rows = np.arange(len(share))
+        axes.barh(rows, share, color=[COLOURS[0], *[COLOURS[1]] * len(at)], height=0.7)
+        beside = np.maximum([share - low, high - share], 0.0)
+        axes.errorbar(share, rows, xerr=beside, fmt="none", ecolor="black", elinewidth=1, capsize=2)
+        names = found.features_of(mode)
+        name_rows(axes, ["all features", *(names[each] for each in at)], longest=2 * LETTERS)
+        axes.set_title(as_written(found.modes[mode]) + left_out(len(at), len(names)), fontsize=10)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.set_xlabel("share of what levels differ by (%)")
+    title(figure, "What features of levels explain", f"{percent(level)} intervals; the rest is each level's own")
+    return figure
+
+
 def factors(view: View, mode: str | None = None) -> Figure:
     """Draw the coordinates of the levels of a mode: levels with the same in both behave alike."""
     found = view.explain(arms=1)
