@@ -55,6 +55,7 @@ MEDIUM = (
     "tests/service/test_deciders.py",
     "tests/service/test_deciding.py",
     "tests/service/test_durability.py",
+    "tests/service/test_features.py",
     "tests/service/test_files.py",
     "tests/service/test_fuzz.py",
     "tests/service/test_guard.py",

@@ -34,9 +34,9 @@ MEASURED = "tensorbandits.decider.decider"
 
 SEED, SEEDS = 9_760, 30  # of the first world of campaigns of some minutes, and how many there are
 LONG, FEW = 9_730, 3  # the same of campaigns of hours
-# Seconds between snapshots, and how many of these they come later.
-LATE = [[2, 0], [10, 0], [10, 1]]
-AGES = [[60, 0], [600, 0], [3_600, 0]]
+# Seconds between snapshots, how many of these they come later, and their posterior draws: 16 are a bandit's own.
+WAYS = [[2, 0, 16], [10, 0, 16], [10, 0, 64], [10, 1, 64]]
+AGES = [[60, 0, 16], [600, 0, 16], [3_600, 0, 16]]
 
 
 def plan(options: Options) -> list[Settings]:
@@ -52,13 +52,17 @@ def plan(options: Options) -> list[Settings]:
         {"task": "lost", "times": 2 if quick else 10},
     ]
     if not quick:
-        found += [_played(seed, rate, 7_200, AGES) for rate in (100, 10_000) for seed in range(LONG, LONG + FEW)]
-    seconds, seeds = (60, 2) if quick else (720, SEEDS)
-    return found + [_played(seed, 100, seconds, LATE) for seed in range(SEED, SEED + seeds)]
+        found += _played(LONG, FEW, 100, 7_200, AGES) + _played(LONG, FEW, 10_000, 7_200, AGES)
+    return found + (_played(SEED, 2, 100, 60, WAYS) if quick else _played(SEED, SEEDS, 100, 720, WAYS))
 
 
-def _played(seed: int, rate: int, seconds: int, ways: list[list[int]]) -> Settings:
-    return {"task": "age", "seed": seed, "rate": rate, "seconds": seconds, "ways": ways}
+def _played(first: int, seeds: int, rate: int, seconds: int, ways: list[list[int]]) -> list[Settings]:
+    campaign = {"task": "age", "rate": rate, "seconds": seconds}
+    return [
+        {**campaign, "seed": seed, "every": every, "late": late, "draws": draws}
+        for seed in range(first, first + seeds)
+        for every, late, draws in ways
+    ]
 
 
 def label(settings: Settings) -> str:
@@ -251,9 +255,6 @@ def lost(settings: Settings) -> Result:
 
 
 def age(settings: Settings) -> Result:
-    """Play one campaign with snapshots of several ages."""
-    given = {"rate": settings["rate"], "seconds": settings["seconds"]}
-    return {
-        f"{every} {late}": staleness.play(settings["seed"], every=every, late=late, **given)
-        for every, late in settings["ways"]
-    }
+    """Play one campaign with snapshots of one age."""
+    given = {name: settings[name] for name in ("rate", "seconds", "every", "late", "draws")}
+    return dict(staleness.play(settings["seed"], **given))

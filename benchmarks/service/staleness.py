@@ -100,11 +100,13 @@ class Waiting:
         return self._counts.pop(at, np.zeros(1)), self._sums.pop(at, np.zeros(1))
 
 
-def play(seed: int, *, rate: float, seconds: float, every: float, late: int = 0) -> dict[str, float]:
+def play(
+    seed: int, *, rate: float, seconds: float, every: float, late: int = 0, draws: int | None = None
+) -> dict[str, float]:
     """Play one campaign; return its regret per decision, of all and of the policy's own, and what was possible.
 
     A snapshot is made ``every`` so many seconds, and decided from ``late`` slices later: its age is from ``late *
-    every`` to ``(late + 1) * every``.
+    every`` to ``(late + 1) * every``. ``draws`` are how many posterior draws it has, by default those of the bandit.
     """
     space, rates = campaign(seed)
     segments, shape = space.shape[0], space.shape
@@ -117,7 +119,7 @@ def play(seed: int, *, rate: float, seconds: float, every: float, late: int = 0)
     laws, waiting = Laws(space), Waiting(flat.size, every)
     counts, sums = np.zeros(flat.size), np.zeros(flat.size)
     cells = np.array(list(np.ndindex(*shape)))
-    snapshots = [laws.of(bandit.snapshot())]
+    snapshots = [laws.of(bandit.snapshot(draws=draws))]
     totals = defaultdict(float)
     for at in range(round(seconds / every)):
         if at and (news := waiting.known(at)) is not None:
@@ -125,7 +127,7 @@ def play(seed: int, *, rate: float, seconds: float, every: float, late: int = 0)
             sums += news[1]
             some = counts > 0
             bandit.bring_rewards(tb.Ledger.of(shape, cells[some], counts[some], sums[some], sums[some].copy()))
-            snapshots.append(laws.of(bandit.snapshot()))
+            snapshots.append(laws.of(bandit.snapshot(draws=draws)))
         elif at:
             snapshots.append(snapshots[-1])
         snapshots = snapshots[-late - 1 :]

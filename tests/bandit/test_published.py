@@ -88,15 +88,15 @@ def test_more_draws_are_made_for_a_snapshot_if_one_asks() -> None:
     bandit = told()
     numbers = bandit.snapshot(name="offers", draws=40).draws.numbers
     assert len(numbers) == len(set(numbers)) == 40
-    assert len(bandit.snapshot(name="offers").draws.numbers) == 16
+    assert len(bandit.snapshot(name="offers").draws.numbers) == 64
 
 
 def test_all_draws_of_a_snapshot_know_the_last_rewards() -> None:
     bandit = told(rounds=200)
-    before = set(bandit.snapshot().draws.numbers)
-    assert set(bandit.snapshot().draws.numbers) == before  # nothing is new
+    before = set(bandit.snapshot(draws=16).draws.numbers)  # as many as the bandit has
+    assert set(bandit.snapshot(draws=16).draws.numbers) == before  # nothing is new
     bandit.tell(arm={"offer": "a", "channel": "mail"}, context={"segment": "new"}, reward=1)
-    after = bandit.snapshot().draws.numbers
+    after = bandit.snapshot(draws=16).draws.numbers
     assert len(after) == 16
     assert not before & set(after)
 
@@ -180,7 +180,7 @@ def test_draws_that_cannot_be_are_refused() -> None:
     assert draws_from_state(good, (2, 3, 2)).numbers == tuple(good["numbers"])
     for wrong in (
         {"numbers": good["numbers"][1:]},
-        {"draws": good["draws"][:1] * 16, "numbers": [1] * 16},
+        {"draws": good["draws"][:1] * 64, "numbers": [1] * 64},
         {"last": 1.5},
     ):
         with pytest.raises(ValueError, match=r"draw|number"):

@@ -312,3 +312,34 @@ def test_keys(tmp_path, connect):
             one.close()
         with connect(url, "tb_wrong") as wrong, pytest.raises(PermissionError):
             wrong.bandits()
+
+
+FEATURES = {"a": {"price": 1.0, "brand": "Acme"}, "b": {"price": 2.5, "brand": "Acme"}, "video": {"brand": "Bolt"}}
+
+
+@pytest.mark.parametrize("kind", ["blocking", "awaited"])
+def test_features_of_levels(kind, url, runner):
+    """What levels are like, through either client; the errors are those of the library."""
+    space = tb.Space(MODES, ["segment"], features={"offer": FEATURES})
+    with client_of(kind, runner, url, timeout=120, budget=300) as client:
+        bandit = client.create(f"features-{kind}", space, rank=1)
+        assert bandit.features("offer") == FEATURES
+        bandit.add_level("offer", "summer", features={"price": 3})
+        bandit.describe("offer", pa.table({"offer": ["a", "b"], "price": [1.5, None]}))
+        known = bandit.features("offer")
+        assert (known["a"], known["b"]) == ({"price": 1.5, "brand": "Acme"}, {"brand": "Acme"})
+        assert known["summer"] == {"price": 3.0}
+        with pytest.raises(ValueError, match="'price' of mode 'offer' is 'much', but it was a number before"):
+            bandit.describe("offer", {"a": {"price": "much"}})
+        bandit.describe("channel", [(DAY, {"cost": 1}), ("mail", {"cost": 2})], anew=True)
+        assert bandit.features("channel") == {"mail": {"cost": 2.0}, "sms": {}, DAY: {"cost": 1.0}}
+        start = bandit.tell_log(
+            pa.table({"offer": ["old"], "price": [2.0], "sale": [1.0]}),
+            "sale",
+            fixed={"segment": "new", "channel": DAY},
+            features={"offer": ["price"]},
+        )
+        assert start.added == {"offer": ("old",)}
+        bandit.describe("offer", None)
+        assert bandit.features("offer") == {}
+        client.delete(f"features-{kind}")

@@ -123,6 +123,18 @@ def test_many_are_decided_or_none() -> None:
     assert sink.ids() == [one.id for one in found]
 
 
+def test_numbers_as_context_fall_into_the_regions_of_the_snapshot() -> None:
+    modes = {"age": tb.Numeric(cuts=[18, 35, 65]), "place": tb.Numeric("x", "y"), "offer": ["a", "b"]}
+    bandit = tb.Bandit(tb.Space(modes, context=["age", "place"]), reward="bernoulli", seed=0)
+    with decider(PublishedSnapshot.from_bytes(bandit.snapshot().to_bytes())) as deciding:
+        frame = pa.table({"age": [17.0, 18.0, None], "x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, None], "user": [1, 2, 3]})
+        wanted = [one.context for one in bandit.ask_many(frame)]
+        assert [one.context for one in deciding.ask_many(frame)] == wanted
+        assert [deciding.ask(row).context for row in frame.drop_columns("user").to_pylist()] == wanted
+        with pytest.raises(ValueError, match="age"):
+            deciding.ask(x=1, y=2)
+
+
 def test_the_best_arm_is_the_one_that_the_draws_believe_in_most() -> None:
     bandit = told(rounds=300)
     sink = Kept()

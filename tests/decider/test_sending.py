@@ -1,8 +1,12 @@
 """Events reach a sink in batches, once each, and what cannot be sent is kept, counted, or refused."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tensorbandits.decider.sending import SinkFullError
@@ -128,3 +132,18 @@ def test_a_batch_has_columns_and_rows_as_the_lake_has_them() -> None:
         assert (row["policy_chance"], row["holdout_chance"]) == (0.75, 0.25)
         assert (row["draw"] is None) == (one.by == "holdout")
     assert {row["by"] for row in rows} == {"policy", "holdout"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["", "raise SystemExit(3)", "1 / 0"])
+def test_a_program_that_ends_by_itself_hands_over_what_waits(ends: str, tmp_path: Path) -> None:
+    told(rounds=0).publish(tmp_path / "p", name="offers")
+    program = (
+        "import tensorbandits as tb\n"
+        f"sink = tb.ParquetSink({str(tmp_path / 'lake')!r}, seconds=3600)\n"
+        f"decider = tb.Decider({str(tmp_path / 'p')!r}, keys={{'a': bytes(16)}}, sink=sink)\n"
+        f"for _ in range(7): decider.ask(segment='s1')\n{ends}\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, timeout=120)
+    [file] = (tmp_path / "lake").glob("decisions/*/*/*.parquet")
+    assert pq.ParquetFile(file).metadata.num_rows == 7

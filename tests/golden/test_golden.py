@@ -144,3 +144,11 @@ def test_numbers_fall_where_they_did(path):
         levels = space.given(age=age, tenure=tenure, hour=15, basket=age)
         assert space.labels((*levels, 0)) == labels
     assert json.loads(json.dumps(space.state())) == said["space"]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("features-*.json")), ids=lambda path: path.name)
+def test_features_become_the_columns_that_they_did(path):
+    said = json.loads(path.read_text(encoding="utf-8"))
+    space = tb.Space.from_state(said["space"])
+    assert np.allclose(space.features["offer"].numbers, said["numbers"], rtol=1e-12, atol=1e-12)
+    assert json.loads(json.dumps(space.state())) == said["space"]

@@ -106,7 +106,7 @@ def test_the_law_has_the_decisions_of_the_guard(rank, clicks, rewards, residual)
 
 
 def test_a_law_of_recalled_draws_with_those_of_the_guard_is_exact():
-    policy = thompson((9, 8, 10), 8000, rank=2, exploration=0.2)
+    policy = thompson((9, 8, 10), 8000, rank=2, exploration=0.25)  # colder, some of the guard's draws would be new
     policy.oracle.guard.share = 0.3
     for _ in range(2):  # so that nothing was told since the last decision
         policy.ask()

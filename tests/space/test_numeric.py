@@ -100,7 +100,11 @@ def test_declarations_that_cannot_be_are_refused(arguments, words):
         Numeric.read({"number": ["age"]})
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, dict, "duckdb"], ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, dict, "duckdb"],
+    ids=["pandas", "polars", "polars lazy", "pyarrow", "dict", "duckdb"],
+)
 def test_regions_are_learned_from_logs_of_any_kind(make):
     rng = np.random.default_rng(0)
     columns = {"age": rng.uniform(18, 80, 200).tolist(), "offer": ["a"] * 200}

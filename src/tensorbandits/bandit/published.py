@@ -32,6 +32,7 @@ from tensorbandits.space import Space
 from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import values_at
 
+DRAWS = 64  # of a snapshot: hundreds of decisions are made from one, and with few draws they would be of few arms
 VERSION = 1  # of the format: a reader refuses a larger one, and leaves alone what it does not know of its own
 UID_BYTES = 8
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # as the decision service has it
@@ -102,11 +103,11 @@ class PublishedSnapshot:
         count = None if draws is None else check_count(draws, "draws")
         if learn and core.learner.stale:  # each draw will decide many times: all of them are to know the last reward
             core.learner.refresh(wait=True, least=core.learner.draws.size)
+        own = None if count is None or count == len(core.learner.draws.entries) else _drawn(core, count)
         with core.known() as (space, snapshot):
-            found, policy = snapshot.draws, as_sampling(core.policy)
-            assert policy is not None
-            if count is not None and count != len(found.entries):
-                found = Draws(count).joined(policy.fresh_draws(count), space.shape)
+            found, policy = own or snapshot.draws, core.policy
+            if found and found.shape != space.shape:  # a level was added meanwhile
+                found = found.widened(space.shape)
             book, shares = core.state.book, snapshot.shares
             return cls(
                 name=check_name(name),
@@ -237,6 +238,14 @@ class PublishedSnapshot:
             f"PublishedSnapshot({self.name!r}, version {self.version}, of event {self.event}; {self.space}, "
             f"{len(self.draws.entries)} draws of {self.policy})"
         )
+
+
+def _drawn(core: Core, count: int) -> Draws:
+    """So many new draws of a bandit, for which nobody who decides waits."""
+    policy = as_sampling(core.policy)
+    assert policy is not None
+    fresh = policy.fresh_draws(count)
+    return Draws(count).joined(fresh, fresh[0].shape)
 
 
 def check_name(name: Any) -> str:

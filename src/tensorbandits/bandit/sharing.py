@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.published import UID_BYTES, PublishedSnapshot, check_name, check_uid
+from tensorbandits.bandit.published import DRAWS, UID_BYTES, PublishedSnapshot, check_name, check_uid
 from tensorbandits.bandit.publishing import place_of
 from tensorbandits.bandit.running import Running
 from tensorbandits.base.checks import check_count, check_flag
@@ -47,13 +47,13 @@ class Sharing(Running):
     def snapshot(self, *, name: str = "bandit", draws: int | None = None) -> PublishedSnapshot:
         """Return all that deciding needs, as it is now, for :class:`~tensorbandits.Decider`; for policies that sample.
 
-        It waits for the learner. ``name`` is the bandit's, ``draws`` how many posterior draws it decides from: by
-        default as many as the ``ring``. More of them make more decisions from one snapshot differ.
+        It waits for the learner. ``name`` is the bandit's, ``draws`` how many posterior draws it decides from, by
+        default 64: more than a bandit's own, as many more decisions are made from one snapshot, and are to differ.
 
         >>> from tensorbandits import Bandit, Space
         >>> bandit = Bandit(Space({"offer": ["a", "b"]}), reward="bernoulli", seed=0)
         >>> bandit.snapshot(name="offers")
-        PublishedSnapshot('offers', version 1, of event 0; Space(offer: 2), 16 draws of TensorThompsonSampling)
+        PublishedSnapshot('offers', version 1, of event 0; Space(offer: 2), 64 draws of TensorThompsonSampling)
         """
         check_name(name)
         self._do(None)
@@ -61,7 +61,13 @@ class Sharing(Running):
         state = self._core.state
         event = state.seq or int(state.rewards)
         found = PublishedSnapshot.of(
-            self._core, name=name, uid=uid, version=before + 1, event=event, time=self._now(), draws=draws
+            self._core,
+            name=name,
+            uid=uid,
+            version=before + 1,
+            event=event,
+            time=self._now(),
+            draws=DRAWS if draws is None else draws,
         )
         self._published = PublishCount(uid, max(self._published.version, found.version))
         return found

@@ -297,8 +297,9 @@ class Decider:
     ) -> DecisionList:
         """Decide for many contexts, in their order, as asking one by one would; or, if one is refused, for none.
 
-        ``contexts`` are a data frame of pandas, polars or pyarrow with a column for each context mode; or a list with a
-        mapping of labels for each; without context modes also their number. The rest is as for :meth:`ask`.
+        ``contexts`` are a data frame of pandas, polars or pyarrow with a column for each context mode, or each of its
+        numbers; or a list with a mapping of labels for each; without context modes also their number. The rest is as
+        for :meth:`ask`.
         """
         ready = self._ready()
         rows = label_rows(contexts, ready.published.space.requested, "contexts")

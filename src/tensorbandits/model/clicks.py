@@ -34,6 +34,7 @@ class Clicks(Likelihood):
     variance: float = 1.0
     weights: Weights = field(default_factory=Weights, compare=False, repr=False)
     augmented: ClassVar[bool] = True
+    rates: ClassVar[bool] = True
     allowed: ClassVar[str] = (
         "0 and 1; clicks out of several trials go by trials=, of a policy's tell or of a bandit's tell_log"
     )

@@ -127,12 +127,13 @@ class Likelihood(ABC):
 
     ``variance`` is that of a single reward about its mean, in units of which precisions are stated; ``learned`` says
     whether a sweep redraws it. ``augmented`` says whether observations depend on the present draw, so that every sweep
-    needs its own; ``allowed`` what a reward may be, in words.
+    needs its own; ``rates`` whether means are rates of clicks; ``allowed`` what a reward may be, in words.
     """
 
     variance: float
     learned: bool = False
     augmented: ClassVar[bool] = False
+    rates: ClassVar[bool] = False
     allowed: ClassVar[str] = "all numbers"
 
     @abstractmethod

@@ -30,6 +30,7 @@ from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
 from tensorbandits.model.revenue import revenue_of
 from tensorbandits.model.rewards import Noise, Reward, likelihood_of
+from tensorbandits.policies.apart import cells_by_draws
 from tensorbandits.policies.approximate import MOST_STEPS, Draw, ModelSampling
 from tensorbandits.policies.guard import TOGETHER, WarmGuard
 from tensorbandits.policies.recent import RECENT
@@ -48,6 +49,7 @@ _AT_ONCE = 2**20  # random numbers drawn at once
 _DRAWS = 8  # over which shares of rewards are averaged
 _FAR = 20.0  # nats of fading, after which next to nothing is left
 _SURE: Floats = np.ones(1)
+_APART = 2**16  # cells at most, where a draw of each alone is made
 _SMALLEST_DECAY = 1e-3
 _BETWEEN = 4  # sweeps from one draw to the next that is looked at
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
@@ -225,7 +227,7 @@ class GibbsOracle:
         due = self._due(ledger, playing)
         if self._tries(playing, ledger) and rng.random() * self.tuning.tried < 1.0:
             return Trying(playing.model(ledger), self._hardly_tried(ledger, rng))
-        guards = self.guardian.recall(ledger, rng) if self._guarded and rng.random() < self.guard.share else None
+        guards = self._guards(ledger, rng) if self._guarded and rng.random() < self.guard.share else None
         # Where cells deviate only the last draw is there to be recalled, and even without rewards must not be for ever.
         if self._knows(playing, due) and not (playing.deviates and rng.random() * due.share < 1.0):
             return guards or playing.recall(ledger, rng)
@@ -250,9 +252,9 @@ class GibbsOracle:
     def law(self, ledger: Ledger, rng: np.random.Generator, draws: int) -> Iterator[tuple[float, Packed]]:
         """Yield what :meth:`advance` would return next, each with its probability; nothing is changed.
 
-        What is recalled is known exactly, and so is what the guard decides by. What must be swept for is drawn, as
-        often as its share of ``draws`` is, each time from where the chain is now; a chain that has so much to catch up
-        with that it will forget where it was catches up once, and goes on from there.
+        What is recalled is known exactly, also by the guard. Draws of each cell apart, and what must be swept for, are
+        drawn as often as their share of ``draws`` is, each time from where the chain is now; a chain that has so much
+        to catch up with that it will forget where it was catches up once, and goes on from there.
         """
         oracle = copy.deepcopy(self)
         units, worth = oracle.likelihood.units(ledger), oracle.likelihood.worth(ledger)
@@ -266,8 +268,10 @@ class GibbsOracle:
                 )
                 chance *= 1.0 - 1.0 / self.tuning.tried
             if oracle._guarded:
-                guards, share = oracle.guardian.recalled(ledger), oracle.guard.share
-                yield from ((chance * share / len(guards), model) for model in guards)
+                guards, share, apart = oracle.guardian.recalled(ledger), oracle.guard.share, oracle._apart(ledger)
+                yield from ((chance * share * (1.0 - apart) / len(guards), model) for model in guards)
+                few = math.ceil(draws * chance * share * apart) + _DRAWS if apart else 0
+                yield from ((chance * share * apart / few, oracle._cells_apart(ledger, rng)) for _ in range(few))
                 chance *= 1.0 - share
             if oracle._knows(sampler, due):
                 swept = min(1.0 / due.share, 1.0) if sampler.deviates else 0.0
@@ -363,6 +367,21 @@ class GibbsOracle:
         """Whether the guard decides at times, by a draw of the posterior itself."""
         return self.guard.share > 0.0 and self.guardian.draws > 0
 
+    def _guards(self, ledger: Ledger, rng: np.random.Generator) -> Packed:
+        """Return a draw by which the guard decides."""
+        apart = self._apart(ledger)
+        return self._cells_apart(ledger, rng) if apart and rng.random() < apart else self.guardian.recall(ledger, rng)
+
+    def _apart(self, ledger: Ledger) -> float:
+        """Return the share of the guard's decisions that are made as if there were no tensor."""
+        cells = math.prod(ledger.shape)
+        cold = self.exploration < self.tuning.apart_below and cells <= _APART
+        return self.tuning.apart if cold and ledger.rounds >= self.tuning.apart_from * cells else 0.0
+
+    def _cells_apart(self, ledger: Ledger, rng: np.random.Generator) -> Trying:
+        """Return a draw of every cell by its own rewards."""
+        return Trying(self.guardian.model(ledger), cells_by_draws(ledger, rng, rates=self.likelihood.rates))
+
     def _watch(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
         """Let the posterior itself be drawn now and then, and have its draw judge what is played."""
         warm = self.guardian
@@ -443,7 +462,7 @@ class GibbsOracle:
         guards = rng.random(count) < self.guard.share if self._guarded else np.zeros(count, dtype=bool)
         cold = self._more(sampler, ledger, rng, count - int(guards.sum()))
         for guarding in guards:
-            yield self.guardian.recall(ledger, rng) if guarding else next(cold)
+            yield self._guards(ledger, rng) if guarding else next(cold)
 
     def _more(self, sampler: Sampler, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield further draws of a chain that play as cold as ever."""

@@ -26,6 +26,8 @@ class Tuning:
     guard : times the root of the temperature, the share of decisions, at most, that the posterior itself makes while
         it doubts the others (suite ``locking``).
     guard_sweeps : the posterior's sweeps over those of the chain that plays (suite ``locking``).
+    apart, apart_from, apart_below : the share of the guard's decisions that are made as if there were no tensor, once
+        there are so many rewards for each cell, where the temperature is below that (suite ``locking``).
     judged_from : rewards for each number of the first structure, before which structures are not judged (suite
         ``beds``).
     any_structure : share of decisions in which every structure has the same chance (suite ``beds``).
@@ -59,6 +61,9 @@ class Tuning:
     sharpened_from: float = 4.0
     guard: float = 0.3
     guard_sweeps: float = 0.5
+    apart: float = 0.5
+    apart_from: float = 5.0
+    apart_below: float = 0.25
     judged_from: float = 2.0
     any_structure: float = 0.02
     farthest: float = 12.0
@@ -93,7 +98,7 @@ class Tuning:
             if name not in known:
                 raise ValueError(f"tuning names {name!r}; the constants are {', '.join(known)}")
         found = replace(cls(), **{name: check_positive(value, name) for name, value in changes.items()})
-        for name in ("guard", "any_structure", "forget", "least_sweeps", "explained"):
+        for name in ("guard", "apart", "any_structure", "forget", "least_sweeps", "explained"):
             if getattr(found, name) > 1.0:
                 raise ValueError(f"tuning: {name} is {getattr(found, name)}; it is a share: give a number up to 1")
         if found.obsolete <= 1.0:

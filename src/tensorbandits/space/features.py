@@ -408,6 +408,9 @@ def _value(value: Any, what: str) -> Any:
     if kind == "number":
         return _finite(found, what)
     if kind == "numbers":
+        found = found.tolist() if isinstance(found, np.ndarray) else found
+        if found and set(map(type, found)) == {float} and all(abs(one) <= _LARGEST for one in found):  # nearly all are
+            return tuple(found)
         numbers = [None if _is_missing(one) or kind_of(one) != "number" else one for one in found]
         if not numbers or None in numbers:
             raise ValueError(f"{what} is {_shown(value)}; a list has numbers only, at least one, and none is missing")

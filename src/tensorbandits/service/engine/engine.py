@@ -385,7 +385,8 @@ class Engine:
             if host.core.waiting:
                 went_well = self._guarded("timing out", partial(self._expire, host))
             went_well &= self._guarded("learning regions", partial(self._learn_regions, host))
-            self._metrics.waiting(host.name, host.core.waiting)
+        if host.quarantined is None:  # which timing out may have found that it must be
+            self._guarded("counting what waits", lambda: self._metrics.waiting(host.name, host.core.waiting))
         if went_well:
             self._attended[host.id] = seq
 
