@@ -166,3 +166,12 @@ def test_a_bandit_of_other_regions_has_levels_that_are_not_known_here():
     late.tell_bandit(other)
     assert late.space.regions["age"].labels[2:] == ("age 0 to 50", "age 50 to 100", "age below 0", "age above 100")
     assert late.policy.ledger.rounds == 1.0
+
+
+@pytest.mark.parametrize("cuts", [[18, 35], [0.0, 1e-9], [-1e9, 1e9]])
+def test_one_region_beside_what_is_beyond_the_range_is_enough(cuts):
+    space = tb.Space({"age": tb.Numeric(cuts=cuts), "offer": ["a", "b"]}, context=["age"])
+    one = tb.Bandit(space, seed=0)
+    for age in (cuts[0], cuts[0] - 1, cuts[1] + 1, None):
+        one.tell(one.ask(age=age), 1.0)
+    assert one.policy.ledger.rounds == 4

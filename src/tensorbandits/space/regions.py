@@ -307,7 +307,7 @@ def _smooth(where: Floats, about: Floats) -> Floats:
     middle = alike(gaps) @ scaled
     found = alike(((where[:, None] - about[None]) ** 2).sum(axis=-1)) @ scaled - middle.mean(axis=0)
     size = math.sqrt(float(((middle - middle.mean(axis=0)) ** 2).sum(axis=1).mean()))
-    return np.asarray(found / max(size, _NEAR))
+    return np.asarray(found / (size if size > _NEAR else 1.0))  # one region alone differs from no other
 
 
 def _named(numbers: Sequence[str], partition: Partition) -> tuple[str, ...]:
