@@ -181,7 +181,7 @@ def test_beliefs(bandit):
         "offer": "b", "channel": "mail",
     }  # fmt: skip
     found = bandit.post("/explain", {"context": {"segment": "new"}, "level": 0.8, "arms": 3})
-    assert set(found) == {"words", "scale", "effects", "interactions", "alike", "arms"}
+    assert set(found) == {"words", "scale", "effects", "interactions", "alike", "arms", "features"}
     assert len(found["arms"]) == 3
     assert {row["mode"] for row in found["effects"]} == {"segment", "offer", "channel"}
     found = bandit.post("/diagnose")

@@ -52,6 +52,7 @@ class SpaceOfNumbers(ABC):
     def requested(self) -> tuple[str, ...]:
         """What a request gives: the names of the context modes, with those of numbers in the place of their mode.
 
+        >>> from tensorbandits import Numeric, Space
         >>> Space({"who": Numeric("age", "tenure"), "offer": ["a", "b"]}, ["who"]).requested
         ('age', 'tenure')
         """
@@ -62,6 +63,7 @@ class SpaceOfNumbers(ABC):
     ) -> tuple[tuple[int, tuple[float | None, ...]], ...]:
         """Return the numbers of a request that regions are still to be learned from, by position of the mode.
 
+        >>> from tensorbandits import Numeric, Space
         >>> space = Space({"age": Numeric("age"), "offer": ["a", "b"]}, ["age"])
         >>> space.numbers_to_learn(age=31.5), space.numbers_to_learn(age="any age")
         (((0, (31.5,)),), ())
@@ -74,6 +76,7 @@ class SpaceOfNumbers(ABC):
         Both parts are new levels, and rules of the region are theirs too. The region stays as a level, retired: no
         number falls into it any more, while its rewards, and those that are late, are its own.
 
+        >>> from tensorbandits import Numeric, Space
         >>> space = Space({"age": Numeric(cuts=[18, 35, 65]), "offer": ["a", "b"]}, ["age"])
         >>> space.split_region("age", "age 18 to 35", 25)
         >>> space.given(age=20), space.levels[0][5:], space.retired

@@ -25,6 +25,7 @@ LARGEST = 1e100  # number
 _SAMPLE = 20_000  # rows that centres are learned from
 _ROUNDS = 30  # of moving centres
 _AT_ONCE = 65_536  # rows that are placed together
+_MOST_DIGITS = 300  # after the point: of more, no float has a power of ten
 _ROUNDED = 0.05  # of the distance to the next edge, or of a deviation, by which a number may be rounded
 _DIGITS = 15
 
@@ -82,7 +83,11 @@ class Partition:
         """Return where numbers (n, numbers) lie, as features say it: one by its rank, several standardised."""
         if len(self.low) > 1:
             return self.standardised(numbers)
-        rank = np.interp(numbers[:, 0], self.edges, np.linspace(0.0, 1.0, len(self.edges)))
+        size = (
+            float(np.abs(self.edges).max()) or 1.0
+        )  # the smallest numbers that there are have no differences to divide by
+        with np.errstate(over="ignore"):
+            rank = np.interp(numbers[:, 0] / size, self.edges / size, np.linspace(0.0, 1.0, len(self.edges)))
         return np.asarray(math.sqrt(12.0) * (rank - 0.5))[:, None]
 
     @property
@@ -192,6 +197,8 @@ def _short(edge: float, gap: float, at: int, count: int) -> float:
     """An edge with few digits, moved by little of its distance to the next; the outer ones move outwards only."""
     towards = {0: math.floor, count - 1: math.ceil}.get(at, round)
     start = math.ceil(-math.log10(gap)) if gap > 0 else 0
+    if start > _MOST_DIGITS:
+        return float(edge)
     for digits in range(start - 1, start + _DIGITS):
         scale = 10.0**digits if digits >= 0 else 1.0 / 10.0**-digits
         near = towards(edge * scale) / scale
