@@ -22,7 +22,7 @@ serve: $(VENV)/with-serve  ## serve decisions at http://127.0.0.1:8000, with a c
 	$(BIN)/tensorbandits serve --demo --log-format console --log-level warning $(ARGS)
 
 # One linear-algebra thread in each test process: more threads than cores slow everything down. What takes moments
-# computes, so that two processes are enough; the rest waits for servers, browsers and clusters much of the time.
+# computes, so that two processes are enough; the rest waits for servers, browsers and clusters half of the time.
 quick test test-all coverage: export OPENBLAS_NUM_THREADS = 1
 quick test test-all coverage: export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE  # assertions are rewritten once, not in each process of each run
@@ -32,7 +32,7 @@ quick: $(TESTED)  ## run the tests that take moments, after each change: 90 seco
 	$(PYTEST) -n 2 -m "not medium and not slow"
 
 test: $(TESTED)  ## run the tests that guard a change, and the examples in the docstrings: 5 minutes
-	$(PYTEST) -n 3 -m "not slow"
+	$(PYTEST) -n 5 -m "not slow"
 
 test-all: test  ## run the statistical and the long tests too
 	$(PYTEST) -n 2 -m slow

@@ -22,12 +22,14 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what ``make quick`` leaves out, by the folders and files of ``tests/tiers.py``."""
+    """Mark what ``make quick`` and ``make test`` leave out, as ``tests/tiers.py`` has it."""
     for item in items:
         named = tiers.is_medium(item.nodeid.partition("::")[0])
         starts = any(engine in item.name for engine in (*tiers.ENGINES, "postgres"))
         if named or starts or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.medium)
+        if item.nodeid in tiers.SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

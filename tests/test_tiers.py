@@ -12,6 +12,12 @@ def test_every_place_that_is_named_exists():
     assert [place for place in tiers.MEDIUM if not (ROOT / place).exists()] == []
 
 
+def test_every_test_that_is_named_exists():
+    for name in tiers.SLOW:
+        place, test = name.partition("[")[0].split("::")
+        assert f"def {test}(" in (ROOT / place).read_text(), name
+
+
 def test_the_makefile_runs_every_test_in_one_of_its_targets():
     """`make test` leaves out exactly what `make test-all` adds."""
     chosen = dict(

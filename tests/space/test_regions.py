@@ -189,7 +189,9 @@ def test_states_that_cannot_be_are_refused():
     assert Partition.from_state(good["partition"], 1).edges.tolist() == [20.0, 30.0, 50.0]
 
 
-@pytest.mark.parametrize("values", [[0.0, 2e-311], [0.0, 1e-320, 5e-324], [-1e15, 1e15, 1e-310], [7.0, 7.0]])
+@pytest.mark.parametrize(
+    "values", [[0.0, 2e-311], [0.0, 2e-311, 1.0], [0.0, 1e-320, 5e-324], [-1e15, 1e15, 1e-310], [7.0, 7.0]]
+)
 def test_numbers_of_any_size_have_finite_features(values):
     one = Regions.start(("a",), 2, 10)
     found = Regions.of(("a",), one.fit(np.array(values)[:, None])).features

@@ -83,11 +83,11 @@ class Partition:
         """Return where numbers (n, numbers) lie, as features say it: one by its rank, several standardised."""
         if len(self.low) > 1:
             return self.standardised(numbers)
-        size = (
-            float(np.abs(self.edges).max()) or 1.0
-        )  # the smallest numbers that there are have no differences to divide by
-        with np.errstate(over="ignore"):
-            rank = np.interp(numbers[:, 0] / size, self.edges / size, np.linspace(0.0, 1.0, len(self.edges)))
+        x = np.clip(numbers[:, 0], self.edges[0], self.edges[-1])
+        part = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, len(self.edges) - 2)
+        gaps = np.diff(self.edges)[part]  # np.interp divides by them alone, which the smallest ones are too small for
+        within = np.divide(x - self.edges[part], gaps, out=np.ones_like(x), where=gaps > 0.0)
+        rank = (part + within) / (len(self.edges) - 1)
         return np.asarray(math.sqrt(12.0) * (rank - 0.5))[:, None]
 
     @property
