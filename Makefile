@@ -32,7 +32,7 @@ quick: $(TESTED)  ## run the tests that take moments, after each change: 90 seco
 	$(PYTEST) -n 2 -m "not medium and not slow"
 
 test: $(TESTED)  ## run the tests that guard a change, and the examples in the docstrings: 5 minutes
-	$(PYTEST) -n 5 -m "not slow"
+	$(PYTEST) -n 4 -m "not slow"
 
 test-all: test  ## run the statistical and the long tests too
 	$(PYTEST) -n 2 -m slow

@@ -16,19 +16,19 @@ os.environ.setdefault("TENSORBANDITS_DRAIN_SECONDS", "0")  # servers that tests 
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Do not even import what ``make quick`` leaves out: that takes as long as many tests."""
-    inside = collection_path.relative_to(config.rootpath).as_posix() if "not medium" in config.option.markexpr else ""
-    return True if tiers.is_medium(inside) else None
+    """Do not even import what ``make quick`` and ``make test`` leave out: that takes as long as many tests."""
+    inside, wanted = collection_path.relative_to(config.rootpath).as_posix(), config.option.markexpr
+    left_out = [("not medium", tiers.MEDIUM), ("not slow", tiers.SLOW)]
+    return True if any(words in wanted and tiers.is_in(inside, places) for words, places in left_out) else None
 
 
 def pytest_collection_modifyitems(items):
     """Mark what ``make quick`` and ``make test`` leave out, as ``tests/tiers.py`` has it."""
     for item in items:
-        named = tiers.is_medium(item.nodeid.partition("::")[0])
         starts = any(engine in item.name for engine in (*tiers.ENGINES, "postgres"))
-        if named or starts or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
+        if tiers.is_in(item.nodeid, tiers.MEDIUM) or starts or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.medium)
-        if item.nodeid in tiers.SLOW:
+        if tiers.is_in(item.nodeid, tiers.SLOW):
             item.add_marker(pytest.mark.slow)
 
 

@@ -95,50 +95,66 @@ MEDIUM = (
     "tests/study",
     "tests/test_docs.py",
 )
-# These take more than a second or two each, and others in ``make test`` look at the same code; by measured times.
+# What measures and reproduces, and tests that take more than a second or two each while others in ``make test`` look at
+# the same code; by measured times.
 SLOW = (
+    "tests/benchmarks",
+    "tests/paper",
+    "tests/sim/test_backends.py",
+    "tests/bandit/test_comparison.py::test_changing_shares_does_not_bias_what_is_compared",
+    "tests/bandit/test_drift.py::test_structure_is_said_once_and_never_against_the_truth[main]",
+    "tests/bandit/test_drift.py::test_structure_is_said_once_and_never_against_the_truth[none]",
     "tests/bandit/test_many_modes.py::test_it_finds_what_is_best_and_explains_it",
-    "tests/benchmarks/test_applications.py::test_quick_runs_report_every_player[benchmarks.library.ring-rows]",
-    "tests/benchmarks/test_benchmarks.py::test_feedback_in_every_way_leaves_the_ledger_that_it_should",
-    "tests/benchmarks/test_trust.py::test_a_quick_run_of_trust_reports_every_world",
+    "tests/evaluate/test_evaluate.py::test_a_uniform_log_needs_no_column",
+    "tests/model/test_revenue.py::test_draws_are_those_of_the_posterior",
     "tests/model/test_scores.py::test_about_ten_clicks_of_pure_noise_are_too_few_to_tell[6]",
-    "tests/paper/test_items.py::test_every_item_draws_its_figures[figure2]",
-    "tests/paper/test_items.py::test_every_policy_of_every_item_can_be_made_for_its_environments[False]",
-    "tests/paper/test_reproduce.py::test_the_report_has_summary_figures_verdicts_and_how_it_was_run",
+    "tests/policies/test_conformance.py::test_it_conforms[a_fading_past_follows_a_change-thompson]",
+    "tests/policies/test_diagnosis.py::test_rewards_of_a_space_that_no_integer_counts_are_diagnosed",
+    "tests/policies/test_revenue.py::test_it_finds_what_pays_most_and_not_what_sells_most",
     "tests/policies/test_revenue.py::test_shares_are_those_of_what_copies_would_play",
     "tests/policies/test_rewards.py::test_thompson_sampling_finds_the_cell_of_most_clicks",
+    "tests/service/test_apprentice.py::test_estimates_are_right_and_it_is_switched_on",
     "tests/service/test_bodies.py::test_others_are_answered_while_such_bodies_are_read",
     "tests/service/test_connections.py::test_of_too_many_connections_the_idle_ones_are_closed",
+    "tests/service/test_deciding.py::test_what_waits_is_written_when_it_is_told_to_stop_and_lost_when_it_is_killed",
     "tests/service/test_durability.py::test_of_tells_that_are_repeated_in_any_order_none_counts_twice[1000]",
+    "tests/service/test_hostile.py::test_a_decision_of_a_clock_that_was_ahead_withholds_nothing",
     "tests/service/test_hostile.py::test_a_server_whose_clock_is_ahead_times_out_nobody_elses_decisions[sqlite]",
     "tests/service/test_hostile.py::test_connections_on_which_nothing_comes_are_closed",
     "tests/service/test_hung_replica.py::test_a_server_that_is_cut_from_the_database_delays_the_others_by_seconds_only[1]",
     "tests/service/test_measured.py::test_a_soak_plays_all_rounds_and_a_killed_server_knows_them_again[100]",
-    "tests/sim/test_backends.py::test_dask_threads_write_the_same_files_and_lift_the_limit_on_threads",
-    "tests/sim/test_backends.py::test_leaving_early_stops_the_workers_without_a_warning",
-    "tests/sim/test_backends.py::test_the_death_of_a_worker_is_an_error_and_no_hang[dask]",
     "tests/sim/test_compare.py::test_a_policy_of_a_script_plays_in_other_processes[where1]",
+    "tests/sim/test_compare.py::test_an_error_names_the_job[2]",
+    "tests/sim/test_digests.py::test_code_without_a_file_is_refused_with_the_remedy",
     "tests/sim/test_digests.py::test_digests_are_the_same_in_another_process[1]",
+    "tests/sim/test_digests.py::test_what_code_reads_is_the_same_in_another_process[1]",
     "tests/sim/test_simulate.py::test_a_policy_of_the_current_folder_plays_too[where0]",
     "tests/sim/test_simulate.py::test_a_signal_that_is_ignored_stays_so",
     "tests/sim/test_simulate.py::test_stopped_half_way_it_goes_on_with_the_same_numbers[9]",
+    "tests/store/test_damage.py::test_a_damaged_file_is_never_read_as_something_else",
+    "tests/study/test_study.py::test_a_lucky_impression_is_not_named_best",
     "tests/study/test_study.py::test_a_policy_beside_the_log_is_found_from_the_command_line[1]",
     "tests/study/test_study.py::test_a_study_judges_for_as_many_rewards_as_it_is_told[400]",
+    "tests/study/test_study.py::test_a_study_of_a_csv_file_writes_a_report",
     "tests/study/test_study.py::test_a_study_says_what_a_reward_costs",
     "tests/study/test_study.py::test_columns_and_levels_may_have_any_name",
     "tests/study/test_study.py::test_logs_without_differences_or_repetitions_are_reported_without_nan",
     "tests/study/test_study.py::test_policies_of_ones_own_play_beside_the_baseline",
+    "tests/study/test_study.py::test_regrets_are_in_units_of_the_log",
     "tests/study/test_study.py::test_the_same_study_again_runs_nothing_and_says_the_same",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/apprentice.md]",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/compare-policies.md]",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/evaluate-from-logs.md]",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/see-what-was-learned.md]",
+    "tests/test_docs.py::test_python_blocks_run[docs/how-to/study-a-log.md]",
+    "tests/test_docs.py::test_python_blocks_run[docs/how-to/use-a-cluster.md-shorter]",
+    "tests/test_docs.py::test_python_blocks_run[docs/tutorial-offers.md-shorter]",
     "tests/test_docs.py::test_site_loads_nothing_from_elsewhere",
 )
 ENGINES = ("dask", "spark")  # a case that starts one of these is medium wherever it stands
 FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of these is medium wherever it stands
 
 
-def is_medium(place):
-    """Whether a folder or file, as it is named from the root, is one of these, or in one."""
-    return any(place == medium or place.startswith(f"{medium}/") for medium in MEDIUM)
+def is_in(place, places):
+    """Whether a folder, file or test, as it is named from the root, is one of some places, or in one."""
+    return any(place == one or place.startswith((f"{one}/", f"{one}::")) for one in places)
