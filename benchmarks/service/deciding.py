@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +137,19 @@ class Process:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(_FLUSH)
+        self._close()
 
     def kill(self) -> None:
         """End it at once."""
         self.process.kill()
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # what it was not sent any more
+                    pipe.close()
 
 
 @contextmanager

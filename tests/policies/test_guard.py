@@ -19,7 +19,8 @@ KNOWN, DOUBTED = (0, 0), (0, 1)  # cells of :func:`locked`
 
 def locked(exploration: float, seed: int = 0) -> Any:
     """Thompson sampling that knows one cell well, and has seen another, which may be better, four times."""
-    often = {"settled": 20_000, "guard_sweeps": 1.0}  # as shares of decisions are compared
+    # As shares of decisions are compared; and all of the guard's are made by the posterior of the tensor.
+    often = {"settled": 20_000, "guard_sweeps": 1.0, "apart_from": 1e9}
     told = {"noise": 1.0, "residual": False, "tuning": often}
     policy = tb.TensorThompsonSampling((2, 2), 1, exploration=exploration, seed=seed, **told)
     for cell, count, mean in ((KNOWN, 6000, 1.0), (DOUBTED, 4, 0.5), ((1, 0), 2000, 0.6), ((1, 1), 2000, 0.6)):
