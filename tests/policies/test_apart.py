@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import tensorbandits as tb
+from tensorbandits.model.residual import Trying
 from tensorbandits.policies.apart import cells_by_draws
 
 SHAPE = (3, 2)
@@ -89,3 +90,17 @@ def test_cold_play_comes_back_to_a_cell_that_no_tensor_expects():
             policy.tell(cell, float(rng.random() < rates[cell]))
         found += policy.ledger[4, 3].rounds > 100
     assert found >= 3
+
+
+def test_a_draw_of_many_cells_does_not_list_them_all():
+    """It would stand in every saved bandit and snapshot."""
+    shape = (20, 15, 14)
+    cells = np.argwhere(np.ones(shape))
+    counts = np.full(len(cells), 6.0)
+    policy = tb.TensorThompsonSampling(shape, 1, reward="bernoulli", seed=0)
+    policy.tell_ledger(tb.Ledger.of(shape, cells, counts, np.ones(len(cells)), np.ones(len(cells))))
+    policy.ask()
+    policy.oracle.guard.share = 1.0
+    drawn = [model for _, model in policy.oracle.law(policy.ledger, np.random.default_rng(0), 8)]
+    assert drawn
+    assert not any(isinstance(model, Trying) for model in drawn)
