@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 import os
 import uuid
 
@@ -28,8 +29,18 @@ def pytest_collection_modifyitems(items):
         starts = any(engine in item.name for engine in (*tiers.ENGINES, "postgres"))
         if tiers.is_in(item.nodeid, tiers.MEDIUM) or starts or tiers.FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.medium)
-        if tiers.is_in(item.nodeid, tiers.SLOW):
+        if tiers.is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """Leave the thousands of collected tests, and all that they import, out of every garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
 """Which tests take seconds, start processes or need a server: ``make test`` runs them, ``make quick`` does not.
 
 A folder or a file is named here once; a single test elsewhere has ``@pytest.mark.medium``. What takes longer, or is
-statistics of many runs, is marked ``slow`` where it stands, and only ``make test-all`` runs it; of such a test
-``make test`` keeps a smaller form: fewer seeds, half of the combinations, one of several signals or ways to start
+statistics of many runs, is marked ``slow`` where it stands or listed here, and only ``make test-all`` runs it; of such
+a test ``make test`` keeps a smaller form: fewer seeds, some of its cases, one of several signals or ways to start
 processes. Measured times decide: ``make test PYTEST_ARGS=--durations=40``. ``make quick`` has 90 seconds on two cores
 with kernels compiled already, ``make test`` 5 minutes.
 """
@@ -101,13 +101,19 @@ SLOW = (
     "tests/benchmarks",
     "tests/paper",
     "tests/sim/test_backends.py",
+    "tests/bandit/test_many_modes.py",
+    "tests/service/test_hung_replica.py",
     "tests/bandit/test_comparison.py::test_changing_shares_does_not_bias_what_is_compared",
     "tests/bandit/test_drift.py::test_structure_is_said_once_and_never_against_the_truth[main]",
     "tests/bandit/test_drift.py::test_structure_is_said_once_and_never_against_the_truth[none]",
-    "tests/bandit/test_many_modes.py::test_it_finds_what_is_best_and_explains_it",
+    "tests/bandit/test_hostile.py::test_threads_may_fork_at_once",
+    "tests/base/test_compiled.py::test_processes_that_compile_one_kernel_at_once",
     "tests/evaluate/test_evaluate.py::test_a_uniform_log_needs_no_column",
+    "tests/evaluate/test_evaluate.py::test_propensities_that_cannot_be_are_warned_of",
+    "tests/evaluate/test_evaluate.py::test_the_warning_names_the_arm_and_decisions_without_chance_get_none",
     "tests/model/test_revenue.py::test_draws_are_those_of_the_posterior",
     "tests/model/test_scores.py::test_about_ten_clicks_of_pure_noise_are_too_few_to_tell[6]",
+    "tests/policies/test_apart.py::test_cold_play_comes_back_to_a_cell_that_no_tensor_expects",
     "tests/policies/test_conformance.py::test_it_conforms[a_fading_past_follows_a_change-thompson]",
     "tests/policies/test_diagnosis.py::test_rewards_of_a_space_that_no_integer_counts_are_diagnosed",
     "tests/policies/test_revenue.py::test_it_finds_what_pays_most_and_not_what_sells_most",
@@ -121,26 +127,41 @@ SLOW = (
     "tests/service/test_hostile.py::test_a_decision_of_a_clock_that_was_ahead_withholds_nothing",
     "tests/service/test_hostile.py::test_a_server_whose_clock_is_ahead_times_out_nobody_elses_decisions[sqlite]",
     "tests/service/test_hostile.py::test_connections_on_which_nothing_comes_are_closed",
-    "tests/service/test_hung_replica.py::test_a_server_that_is_cut_from_the_database_delays_the_others_by_seconds_only[1]",
     "tests/service/test_measured.py::test_a_soak_plays_all_rounds_and_a_killed_server_knows_them_again[100]",
+    "tests/service/test_page.py::test_a_page_that_is_not_seen_asks_nothing",
+    "tests/service/test_page.py::test_a_quarantined_bandit_says_so_on_its_card",
+    "tests/service/test_page.py::test_choosing_other_modes_and_contexts",
+    "tests/service/test_page.py::test_colours_follow_the_system_and_the_switch",
+    "tests/service/test_page.py::test_labels_are_shown_as_they_are",
+    "tests/service/test_page.py::test_what_was_learned_in_the_first_window_is_said_to_be_too_high",
+    "tests/service/test_page_steers.py::test_a_list_of_many_is_searched_sorted_and_asked_for_at_once",
+    "tests/service/test_page_steers.py::test_features_are_pasted_and_a_new_level_starts_from_them",
+    "tests/service/test_page_steers.py::test_regions_of_numbers_are_made_and_split",
     "tests/sim/test_compare.py::test_a_policy_of_a_script_plays_in_other_processes[where1]",
     "tests/sim/test_compare.py::test_an_error_names_the_job[2]",
+    "tests/sim/test_compare.py::test_names_of_any_letters_are_drawn_as_they_are",
     "tests/sim/test_digests.py::test_code_without_a_file_is_refused_with_the_remedy",
     "tests/sim/test_digests.py::test_digests_are_the_same_in_another_process[1]",
     "tests/sim/test_digests.py::test_what_code_reads_is_the_same_in_another_process[1]",
+    "tests/sim/test_log_world.py::test_policies_are_compared_in_a_world",
     "tests/sim/test_simulate.py::test_a_policy_of_the_current_folder_plays_too[where0]",
     "tests/sim/test_simulate.py::test_a_signal_that_is_ignored_stays_so",
     "tests/sim/test_simulate.py::test_stopped_half_way_it_goes_on_with_the_same_numbers[9]",
     "tests/store/test_damage.py::test_a_damaged_file_is_never_read_as_something_else",
+    "tests/store/test_migrations.py::test_several_upgrade_at_once",
+    "tests/study/test_study.py::test_a_log_with_numbers_is_studied_and_the_lines_ask_with_numbers",
     "tests/study/test_study.py::test_a_lucky_impression_is_not_named_best",
     "tests/study/test_study.py::test_a_policy_beside_the_log_is_found_from_the_command_line[1]",
     "tests/study/test_study.py::test_a_study_judges_for_as_many_rewards_as_it_is_told[400]",
     "tests/study/test_study.py::test_a_study_of_a_csv_file_writes_a_report",
     "tests/study/test_study.py::test_a_study_says_what_a_reward_costs",
     "tests/study/test_study.py::test_columns_and_levels_may_have_any_name",
+    "tests/study/test_study.py::test_context_is_named_in_the_report_however_it_is_given",
     "tests/study/test_study.py::test_logs_without_differences_or_repetitions_are_reported_without_nan",
+    "tests/study/test_study.py::test_odd_levels_and_idle_columns_are_noticed",
     "tests/study/test_study.py::test_policies_of_ones_own_play_beside_the_baseline",
     "tests/study/test_study.py::test_regrets_are_in_units_of_the_log",
+    "tests/study/test_study.py::test_the_command_takes_features_from_a_file",
     "tests/study/test_study.py::test_the_same_study_again_runs_nothing_and_says_the_same",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/apprentice.md]",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/compare-policies.md]",
@@ -149,8 +170,134 @@ SLOW = (
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/study-a-log.md]",
     "tests/test_docs.py::test_python_blocks_run[docs/how-to/use-a-cluster.md-shorter]",
     "tests/test_docs.py::test_python_blocks_run[docs/tutorial-offers.md-shorter]",
+    "tests/test_docs.py::test_scripts_that_make_figures_can_be_imported",
+    "tests/test_docs.py::test_search_finds_pages_that_are_opened_as_files",
     "tests/test_docs.py::test_site_loads_nothing_from_elsewhere",
 )
+# Of these tests the cases that ``make test`` keeps, where others look at the same code; all others are slow.
+FEWER = {
+    "tests/bandit/test_drift.py::test_the_level_that_moved_is_named_and_no_other": ("bernoulli",),
+    "tests/bandit/test_drift.py::test_where_nothing_moves_nothing_is_said_to_have": (
+        "False-bernoulli-6-1",
+        "False-count-6-1",
+        "False-gaussian-6-1",
+    ),
+    "tests/bandit/test_figures.py::test_every_kind_is_written_and_its_labels_lie_within_and_apart": (
+        "arms",
+        "effects",
+        "estimate",
+        "factors",
+    ),
+    "tests/bandit/test_hostile.py::test_children_of_a_fork_decide_by_themselves": ("thompson",),
+    "tests/bandit/test_published.py::test_a_snapshot_decides_as_the_bandit_does_when_it_comes_back_from_bytes": (
+        "{'rank': (2, 2, 2)}",
+        "{'residual': True}",
+        "{'reward': 'count', 'rounds': 20}",
+        "{'reward': 'gaussian'}",
+        "{'reward': 'revenue'}",
+    ),
+    "tests/bandit/test_report.py::test_a_bandit_of_any_kind_without_rewards_or_with_a_few_gets_a_sensible_page": (
+        "0-settings0",
+        "0-settings1",
+        "0-settings2",
+        "0-settings3",
+    ),
+    "tests/base/test_frames.py::test_every_frame_comes_in_the_library_that_is_wanted": (
+        "None",
+        "pandas",
+    ),
+    "tests/cli/test_cli.py::test_a_missing_extra_is_named_with_the_remedy": (
+        "duckdb-study log.csv --modes a --reward b",
+        "joblib-simulate",
+    ),
+    "tests/evaluate/test_evaluate.py::test_intervals_hold_the_truth_and_the_model_is_no_harm": ("low rank-2-1",),
+    "tests/model/test_joint.py::test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone": (
+        "clicks-affine-deviating-short",
+        "clicks-pairs-deviating-short",
+        "clicks-tucker--short",
+        "counts-affine--short",
+        "counts-pairs--short",
+        "counts-tucker-deviating-short",
+        "gaussian-affine-deviating-short",
+        "gaussian-pairs-deviating-short",
+        "gaussian-tucker--short",
+        "uneven-affine--short",
+    ),
+    "tests/policies/test_epoch_greedy.py::test_it_goes_on_exploring_whatever_late_and_few_rewards_say": (
+        "(15, 15, 15)-1600-3-0-0.0",
+        "(15, 15, 15)-1600-3-0-0.97",
+        "(15, 15, 15)-1600-3-100-0.0",
+    ),
+    "tests/policies/test_estr.py::test_many_updates_do_not_drift": ("0.02",),
+    "tests/policies/test_guard.py::test_the_law_has_the_decisions_of_the_guard": (
+        "2-False-6000-True",
+        "2-True-300-True",
+        "auto-False-300-True",
+        "auto-True-6000-True",
+    ),
+    "tests/policies/test_law.py::test_the_law_of_thompson_sampling_is_what_copies_play": (
+        "2-False-6000-context10",
+        "2-True-200-context12",
+        "auto-False-6000-context3",
+        "auto-True-200-context5",
+    ),
+    "tests/policies/test_rewards.py::test_an_ensemble_forgets_where_few_rewards_had_led_its_models": (
+        "bernoulli-1-0",
+        "bernoulli-2-0",
+        "bernoulli-auto-0",
+    ),
+    "tests/policies/test_rewards.py::test_an_ensemble_is_not_drawn_to_what_single_cells_have_shown": ("100",),
+    "tests/service/test_forgetting.py::test_a_person_is_forgotten_and_all_else_is_as_before": ("sqlite",),
+    "tests/service/test_hostile.py::test_an_apprentice_is_one_at_every_server_at_once": ("postgres",),
+    "tests/service/test_hostile.py::test_a_holdout_holds_at_every_server_at_once": ("postgres",),
+    "tests/service/test_page.py::test_every_view_is_drawn": ("desktop light",),
+    "tests/service/test_page_steers.py::test_axe_finds_nothing": ("desktop light",),
+    "tests/service/test_page_steers.py::test_pausing_shows_what_it_does_and_is_undone": ("desktop light",),
+    "tests/service/test_policies.py::test_a_policy_is_served_followed_and_restarted": (
+        "elimination",
+        "thompson",
+        "ucb",
+    ),
+    "tests/service/test_replicas.py::test_a_bandit_that_another_has_deleted": ("postgres",),
+    "tests/service/test_replicas.py::test_a_draw_of_before_a_level_came": ("postgres",),
+    "tests/service/test_replicas.py::test_a_window_ends_once_whoever_notices": ("postgres",),
+    "tests/service/test_replicas.py::test_bandits_rules_and_levels_are_seen_by_the_other": ("postgres",),
+    "tests/service/test_replicas.py::test_each_folds_what_the_other_wrote": ("postgres",),
+    "tests/service/test_replicas.py::test_one_that_slept_while_the_log_was_folded": ("postgres",),
+    "tests/service/test_restart.py::test_everything_is_there_again": (
+        "postgres-snapshots",
+        "sqlite-events alone",
+    ),
+    "tests/service/test_restart.py::test_folding_keeps_what_was_learned": (
+        "postgres-all",
+        "sqlite-half",
+    ),
+    "tests/service/test_strange.py::test_labels_of_all_kinds": ("sqlite",),
+    "tests/service/test_strange.py::test_shapes": (
+        "12 modes",
+        "20 modes",
+        "many",
+        "many by many",
+    ),
+    "tests/service/test_together.py::test_damage_to_one_bandit_is_its_own": (
+        "base in words",
+        "body that is no text",
+        "checksum that is no text",
+        "endless reward, no checksums",
+    ),
+    "tests/sim/test_results.py::test_a_damaged_file_is_made_again": (
+        "cut",
+        "empty",
+    ),
+    "tests/sim/test_results.py::test_a_wrong_byte_anywhere_never_gives_a_wrong_number_or_stops_a_comparison": (
+        "*.parquet",
+    ),
+    "tests/sim/test_results.py::test_other_settings_are_kept_apart": ("changed0",),
+    "tests/sim/test_results.py::test_results_of_other_versions_of_what_computes_are_not_mixed": ("numba",),
+    "tests/store/test_migrations.py::test_several_start_at_once": ("postgres",),
+    "tests/store/test_processes.py::test_writes_of_processes_leave_no_gap_and_no_duplicate": ("postgres",),
+    "tests/study/test_study.py::test_features_are_worth_collecting_where_they_say_something": ("False",),
+}
 ENGINES = ("dask", "spark")  # a case that starts one of these is medium wherever it stands
 FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of these is medium wherever it stands
 
@@ -158,3 +305,9 @@ FIXTURES = frozenset({"postgres", "postgres_url"})  # a test that uses one of th
 def is_in(place, places):
     """Whether a folder, file or test, as it is named from the root, is one of some places, or in one."""
     return any(place == one or place.startswith((f"{one}/", f"{one}::")) for one in places)
+
+
+def is_slow(test):
+    """Whether only ``make test-all`` runs a test."""
+    name, _, case = test.partition("[")
+    return is_in(test, SLOW) or name in SLOW or (name in FEWER and case.removesuffix("]") not in FEWER[name])

@@ -70,7 +70,7 @@ class Case:
         patient: bool = True,
         rounds: int = 600,
         share: float = 0.7,
-        threaded: int = 2000,
+        threaded: int = 1000,
         unanswered: int = 200_000,
         **settings: Any,
     ) -> None:
