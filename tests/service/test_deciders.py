@@ -1,5 +1,6 @@
 """A service and deciders beside it: snapshots out, tokens in, and one bandit that has counted everything once."""
 
+import contextlib
 import threading
 import time
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensorbandits.bandit.commands import Ask
-from tensorbandits.bandit.published import PublishedSnapshot
+from tensorbandits.bandit.published import DRAWS, PublishedSnapshot
 from tensorbandits.bandit.publishing import POINTER, place_of
 from tensorbandits.decider.tokens import TokenKeys, token_head
 from tensorbandits.service.engine.deciders import DAY
@@ -273,11 +274,42 @@ def deciders(bandit):
     return answer.json()
 
 
+def drawn_in(bandit):
+    """The models of the newest snapshot, as they were drawn."""
+    found = Elsewhere(bandit).published
+    return found.version, [draw.line().tolist() for _, draw in found.draws.entries]
+
+
+def test_snapshots_have_many_draws_new_ones_where_rewards_came_and_the_same_under_another_rule(bandit):
+    for number in range(30):
+        bandit.tell(bandit.ask()["id"], number % 2)
+    until(lambda: not bandit.core.learner.stale)
+    drawn_in(bandit)
+    time.sleep(0.5)  # until what was learned is published
+    version, first = drawn_in(bandit)
+    assert len(first) == DRAWS
+    assert (
+        len({tuple(one) for one in first}) > DRAWS / 2
+    )  # a service decides from 16, of which one is renewed at a time
+    bandit.post("/rules", {"forbid": {"offer": "c"}}, status=200)
+    until(lambda: drawn_in(bandit)[0] > version)
+    assert drawn_in(bandit)[1] == first
+    bandit.tell(bandit.ask()["id"], 1)
+    until(lambda: drawn_in(bandit)[1] != first)
+    assert not {tuple(one) for one in drawn_in(bandit)[1]} & {tuple(one) for one in first}
+
+
 def test_a_policy_that_does_not_sample_is_not_published(served):
     bandit = served.create(policy="ucb", rank=None)
     answer = bandit.send("GET", "/snapshot")
     assert answer.status_code == 422
     assert "posterior draws" in answer.json()["detail"]
+
+
+def newest(place):
+    """The snapshot that the pointer of a place names, unless newer ones were put there meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return PublishedSnapshot.from_bytes(place.content(place.pointer()))
 
 
 def test_snapshots_are_put_at_an_address_also_by_two_servers_and_for_a_bandit_made_anew(tmp_path):
@@ -292,7 +324,7 @@ def test_snapshots_are_put_at_an_address_also_by_two_servers_and_for_a_bandit_ma
                 bandit.tell(bandit.ask()["id"], 1)
             later = until(lambda: (found := place.pointer()).event > 30 and found)
         assert later.version > first.version
-        snapshot = PublishedSnapshot.from_bytes(place.content(later))
+        snapshot = until(lambda: newest(place))
         assert (snapshot.name, snapshot.uid) == ("offers", first.uid)
         (tmp_path / "published" / "offers" / POINTER).write_text("{}")  # is not kept for ever
         bandit.post("/rules", {"forbid": {"offer": "c"}}, status=200)

@@ -88,24 +88,25 @@ class PublishedSnapshot:
         version: int,
         event: int,
         time: float,
-        draws: int | None = None,
+        draws: int | Draws | None = None,
         learn: bool = True,
     ) -> Self:
-        """Return the snapshot of a bandit as it is now; new ``draws``, so many, take the place of those it has.
+        """Return the snapshot of a bandit as it is now, with so many new ``draws``, with those given, or with its own.
 
-        It waits for the learner. Without ``learn`` it has what was drawn already, whatever was told since.
+        It waits for the learner. Without ``learn`` its own are those drawn already, whatever was told since.
         """
         if as_sampling(core.policy) is None:
             raise CannotPublishError(
                 f"{type(core.policy).__name__} does not decide from posterior draws, so that nothing could be decided "
                 "from a snapshot of it; publish a bandit of policy 'thompson' or 'ensemble'"
             )
-        count = None if draws is None else check_count(draws, "draws")
+        wanted = draws if draws is None or isinstance(draws, Draws) else check_count(draws, "draws")
         if learn and core.learner.stale:  # each draw will decide many times: all of them are to know the last reward
             core.learner.refresh(wait=True, least=core.learner.draws.size)
-        own = None if count is None or count == len(core.learner.draws.entries) else _drawn(core, count)
+        if isinstance(wanted, int):
+            wanted = None if learn and wanted == len(core.learner.draws.entries) else _drawn(core, wanted)
         with core.known() as (space, snapshot):
-            found, policy = own or snapshot.draws, core.policy
+            found, policy = wanted or snapshot.draws, core.policy
             if found and found.shape != space.shape:  # a level was added meanwhile
                 found = found.widened(space.shape)
             book, shares = core.state.book, snapshot.shares

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensorbandits.bandit.published import CannotPublishError, PublishedSnapshot, SnapshotRefusedError
+from tensorbandits.bandit.published import DRAWS, CannotPublishError, PublishedSnapshot, SnapshotRefusedError
 from tensorbandits.bandit.publishing import SnapshotPlace, checksum_of, place_of
 from tensorbandits.service import logs
 from tensorbandits.service.engine.host import Host
@@ -33,12 +33,22 @@ class Latest(NamedTuple):
     snapshot: PublishedSnapshot
 
 
+class MadeOf(NamedTuple):
+    """What a snapshot was made of: the draws of the learner, by number, and the version of rules and settings.
+
+    Where the draws are others, the snapshot gets new ones of its own; else those of the snapshot before.
+    """
+
+    draws: tuple[int, ...]
+    version: Any
+
+
 @dataclass(eq=False)
 class Publication:
     """What one bandit publishes: the newest snapshot, what it was made of, and what went wrong at its address."""
 
     latest: Latest | None = None
-    made_of: Any = None
+    made_of: MadeOf | None = None
     made_at: float = -1e300  # by the monotonic clock, as the next
     wanted_at: float = -1e300
     put: int = 0  # the version that the address has from here
@@ -100,12 +110,12 @@ class Publisher:
         """Make the snapshot of a bandit as it is now, unless it is that of before; it waits for the learner."""
         publication, core = self.of(host), host.core
         with publication.lock:
-            made_of = self._made_of(host)
-            if publication.latest is None or made_of != publication.made_of:
-                if not core.learner.draws:
-                    host.refresh(wait=True)
-                last = 0 if publication.latest is None else publication.latest.snapshot.version
-                now = self._now()
+            before = publication.latest
+            if before is None and not core.learner.draws:
+                host.refresh(wait=True)
+            made_of, known = self._made_of(host), publication.made_of
+            if before is None or known is None or made_of != known:
+                now, last = self._now(), before.snapshot.version if before else 0
                 snapshot = PublishedSnapshot.of(
                     core,
                     name=host.name,
@@ -113,17 +123,19 @@ class Publisher:
                     version=max(last + 1, int(1e3 * now)),  # which grows, whichever server publishes
                     event=host.learned,
                     time=now,
+                    draws=before.snapshot.draws if before and known and made_of.draws == known.draws else DRAWS,
                     learn=False,
                 )
                 content = snapshot.to_bytes()
                 tag = f'"{snapshot.version}-{checksum_of(content)[:16]}"'
-                publication.latest, publication.made_of = Latest(content, tag, snapshot), made_of
+                before = publication.latest = Latest(content, tag, snapshot)
+                publication.made_of = made_of
                 self._news.set()
             publication.made_at = time.monotonic()
-            return publication.latest
+            return before
 
-    def _made_of(self, host: Host) -> Any:
-        return host.core.learner.draws.numbers, host.core.state.version
+    def _made_of(self, host: Host) -> MadeOf:
+        return MadeOf(host.core.learner.draws.numbers, host.core.state.version)
 
     def _make_all(self) -> None:
         while not self._stop.wait(min(_LOOK, self.every)):
