@@ -72,7 +72,9 @@ def redraw_coefficients(
     """
     q, k = C.shape
     width, first, last = place[WIDTH], place[START] + place[FIXED], k - 1
-    C[:, :last] = 0.0
+    for a in range(q):
+        for c in range(last):
+            C[a, c] = 0.0
     for i in levels:
         for a in range(q):
             u = rows[first + i * width + a] / sizes[a] - C[a, last]
@@ -93,7 +95,8 @@ def redraw_coefficients(
             rest += rows[first + i * width + a] / sizes[a] - M[a, i] + C[a, last]
         moved = variance * own * rest + np.sqrt(variance) * noise[a * k + last] - C[a, last]
         C[a, last] += moved
-        M[a, :] += moved
+        for i in range(M.shape[1]):
+            M[a, i] += moved
         for i in levels:
             x = rows[first + i * width + a] / sizes[a] - M[a, i]
             rests += x * x
@@ -163,7 +166,8 @@ def equations(
     d, q = len(dims[0]), b.shape[1]
     x = np.empty(len(core))
     for n in range(len(cells)):
-        x[:] = core
+        for k in range(len(core)):
+            x[k] = core[k]
         left, lead, start = len(core), 1, 0
         for j in range(d):
             r = dims[1, j]
@@ -236,8 +240,11 @@ def stretch(
         gain = there - here + 2.0 * numbers[SHAPE] * np.log(t * f / (numbers[TAU] * numbers[PHI]))
         if min(t, f) >= numbers[LEAST] and gain > -tries[k]:
             numbers[TAU], numbers[PHI], here = t, f, there
-    own *= numbers[TAU] / tau
-    guided *= numbers[PHI] / phi
+    g, h = numbers[TAU] / tau, numbers[PHI] / phi
+    for a in range(q):
+        for c in range(own.shape[1]):
+            own[a, c] *= g
+            guided[a, c] *= h
 
 
 @entry((F1, I1, F1, F3, F2, I1, F2, F2, F1, F2, I1, F1, F1, F1, F1))
@@ -274,7 +281,10 @@ def move_rows(
             own[a, i] = rows[first + i * width + a] / sizes[a] - M[a, i] - base[a]
     phi = numbers[PHI]
     stretch(numbers, own, M, base, A, b, levels, noise, tries)
-    C[:, :last] *= numbers[PHI] / phi
+    factor = numbers[PHI] / phi
+    for a in range(q):
+        for c in range(last):
+            C[a, c] *= factor
     M = means(T, C, 0)
     shift(own, M, A, b, levels, G, numbers[COUNT] / numbers[PHI] ** 2.0, C, axes, noise)
     M = means(T, C, 0)

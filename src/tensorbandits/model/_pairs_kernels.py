@@ -122,7 +122,8 @@ def redraw_rows(
     z[0] = 1.0
     for c in range(len(cells)):
         rest = offset
-        z[1:] = 0.0
+        for s in range(q):
+            z[1 + s] = 0.0
         for j in range(d):
             if j == mode:
                 continue

@@ -345,9 +345,11 @@ def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: 
     """
     r, s = len(static[1]) or V.shape[1], len(static[2]) or W.shape[1]
     m, y = r * s, np.empty(r * s)
-    H[:] = 0.0
-    F[:] = 0.0
     for g in range(len(H)):
+        for i in range(H.shape[1]):
+            H[g, i] = 0.0
+        for i in range(m):
+            F[g, 0, i] = F[g, 1, i] = 0.0
         for f in range(tree.groups[g], tree.groups[g + 1]):
             v = tree.seconds[f]
             if tree.fibres[f + 1] - tree.fibres[f] <= s:
@@ -384,8 +386,10 @@ def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W:
     H, F = np.empty((len(X), m * (m + 1) // 2)), np.empty((len(X), 2, m))
     sum_groups(tree, sums, static, V, W, H, F)
     Q = np.zeros((P * (P + 1) // 2, H.shape[1]))  # sums of N times products of x and of y
-    A[:] = 0.0
-    b[:] = 0.0
+    for i in range(len(b)):
+        b[i] = 0.0
+        for k in range(len(b)):
+            A[i, k] = 0.0
     for c in range(len(tree.N)):
         A[0, 0] += tree.N[c]
         b[0] += tree.Y[c]
@@ -539,9 +543,16 @@ def sweeps(
         redraw_scales(core, numbers, flags, prior, gammas[t], A, b)
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):
             at = (t + 1) * len(kept) // len(noise) - 1
-            kept[at, : len(rows)] = rows
-            kept[at, len(rows) : -1] = core
+            copy(rows, kept, at, 0)
+            copy(core, kept, at, len(rows))
             kept[at, -1] = numbers[CENTRE] + numbers[OFFSET]
+
+
+@part
+def copy(numbers: Floats, lines: Floats, line: int, start: int) -> None:
+    """Copy numbers to a line, from ``start`` on."""
+    for i in range(len(numbers)):
+        lines[line, start + i] = numbers[i]
 
 
 @part
@@ -566,7 +577,8 @@ def values_of_lines(lines: Floats, dims: Ints, cells: Ints) -> Floats:
     values, x = np.empty((n, len(lines))), np.empty(size)
     for c in range(n):
         for t in range(len(lines)):
-            x[:] = lines[t, rows : rows + size]
+            for q in range(size):
+                x[q] = lines[t, rows + q]
             left, start = size, 0
             for j in range(d):
                 r = dims[1, j]

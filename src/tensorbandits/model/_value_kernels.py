@@ -17,7 +17,8 @@ def values(core: Floats, rows: Floats, dims: Ints, cells: Ints, order: Ints, off
     """
     n, d = cells.shape
     left, result = np.empty((d + 1, len(core))), np.empty(n)
-    left[0] = core
+    for q in range(len(core)):
+        left[0, q] = core[q]
     before = -1
     for at in order:
         size, start, same = len(core), 0, before >= 0

@@ -6,30 +6,31 @@ this process loads it. Stopped at any time, the next one goes on where this one 
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-# All files with kernels: those that take longest first, and those together that one process compiles.
-UNITS = (
-    ("tensorbandits.model._sweep_kernels",),
-    ("tensorbandits.tensor._allowed_kernels",),
-    ("tensorbandits.tensor._best_kernels",),
-    ("tensorbandits.model._pairs_kernels",),
-    ("tensorbandits.tensor._pairs_kernels",),
-    (
-        "tensorbandits.model._features_kernels",
-        "tensorbandits.model._solve_kernels",
-        "tensorbandits.model._value_kernels",
-        "tensorbandits.model._weight_kernels",
-        "tensorbandits.tensor._completion_kernels",
-    ),
+# All files with kernels, those that take longest first. A process compiles a whole file, whose kernels share parts.
+FILES = (
+    "tensorbandits.model._sweep_kernels",
+    "tensorbandits.tensor._allowed_kernels",
+    "tensorbandits.model._features_kernels",
+    "tensorbandits.tensor._best_kernels",
+    "tensorbandits.tensor._pairs_kernels",
+    "tensorbandits.model._pairs_kernels",
+    "tensorbandits.tensor._completion_kernels",
+    "tensorbandits.model._solve_kernels",
+    "tensorbandits.model._value_kernels",
+    "tensorbandits.model._weight_kernels",
 )
 
 # Those by which decisions are made from draws that are there.
@@ -85,7 +86,7 @@ def entries() -> list[Ahead]:
 
 
 def _declared() -> Iterator[Ahead]:
-    for file in chain.from_iterable(UNITS):
+    for file in FILES:
         for name, value in vars(importlib.import_module(file)).items():
             if getattr(value, "__module__", None) == file:
                 for at in range(len(getattr(value, "declared", ()))):
@@ -124,12 +125,13 @@ def undeclared() -> list[str]:
 
 
 class _Apart:
-    """Processes that compile some entries, a few at a time. They end with this one, whatever it ends of."""
+    """Processes that compile some entries, a file at a time. They end with this one, whatever it ends of."""
 
     def __init__(self, missing: Sequence[Ahead], processes: int, report: Callable[[str], Any]) -> None:
-        self._report, self._processes, self._count = report, processes, len(missing)
-        units = [[one for one in missing if one.file in files] for files in UNITS]
-        self._units = [unit for unit in units if unit]
+        self._report, self._count = report, len(missing)
+        units = [[one for one in missing if one.file == file] for file in FILES]
+        self._units = deque(unit for unit in units if unit)
+        self._processes = min(processes, len(self._units))
         self._lock, self._done, self._stopped = threading.Lock(), 0, False
         self._running: set[subprocess.Popen[str]] = set()
 
@@ -137,40 +139,56 @@ class _Apart:
         """Compile all; what a process fails at is left to whoever loads it."""
         with ThreadPoolExecutor(self._processes) as pool:
             try:
-                list(pool.map(self._run, self._units))
+                list(pool.map(self._run, range(self._processes)))
             finally:
                 with self._lock:
                     self._stopped = True
                     for process in self._running:
                         process.terminate()
 
-    def _run(self, unit: Sequence[Ahead]) -> None:
-        command = [sys.executable, "-m", __name__, *(one.name for one in unit)]
+    def _run(self, _: int) -> None:
+        """Have one process compile units until none is left, or it ends."""
         with self._lock:
             if self._stopped:
                 return
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
             )
             self._running.add(process)
-        with process:
-            assert process.stdout is not None
-            for _ in process.stdout:
-                with self._lock:
-                    self._done += 1
-                    self._report(f"compiled {self._done} of {self._count}")
+        with contextlib.suppress(BrokenPipeError, IndexError), process:
+            while process.poll() is None:
+                for one in self._units.popleft():
+                    self._compile(one, process)
         with self._lock:
             self._running.discard(process)
 
+    def _compile(self, one: Ahead, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{one.name}\n")
+        process.stdin.flush()
+        if process.stdout.readline():
+            with self._lock:
+                self._done += 1
+                self._report(f"compiled {self._done} of {self._count}")
 
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # which ends when the parent does
-    os._exit(1)
+
+def _listen(words: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        words.put(line.strip())
+    os._exit(1)  # the parent has ended, or needs no more
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    for word in sys.argv[1:]:
+    gc.set_threshold(50_000, 20, 100)  # looking for cycles more often takes a tenth of the time, and finds little
+    words: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(words,), daemon=True).start()
+    while True:
+        word = words.get()
         file, kernel, at = word.split(":")
         Ahead(file, kernel, int(at)).compile()
         print(word, flush=True)

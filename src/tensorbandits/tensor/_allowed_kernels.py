@@ -211,7 +211,8 @@ def _list(
             best = edges[edge_heads[j] : edge_heads[j + 1]]
             if best.size == 0:
                 best = _vertices(candidates.rows, place, r, np.arange(n))
-            candidates.edges[edge : edge + best.size] = best
+            for i in range(best.size):
+                candidates.edges[edge + i] = best[i]
             plan[_COUNT, j], plan[_EDGE_COUNT, j] = n, best.size
             slot, place, edge = slot + n, place + n * r, edge + best.size
     return True
@@ -388,7 +389,8 @@ def _choose(M: Floats, side: Side, other: Side, blocked: Ints, floor: float) -> 
     edges = other.edges
     (high, r), n, kept = M.shape, literals.size, 0
     w = np.empty(r)
-    worth[:] = -np.inf
+    for i in range(n):
+        worth[i] = -np.inf
     for e in range(edges.shape[0]):
         for b in range(r):
             total = 0.0

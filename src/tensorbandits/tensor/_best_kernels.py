@@ -220,7 +220,8 @@ def _outside(P: Floats, order: Ints) -> int:
     north_east, south_west = _extreme(P, 1.0 / wide, 1.0 / high, n)
     north_west, south_east = _extreme(P, -1.0 / wide, 1.0 / high, n)
     corners = (east, north_east, north, north_west, west, south_west, south, south_east, east)
-    P[2, :n] = np.inf
+    for i in range(n):
+        P[2, i] = np.inf
     for e in range(4):
         a, b, c = _side(P, corners[e], corners[e + 1], X, Y)
         p, q, r = _side(P, corners[e + 4], corners[e + 5], X, Y)

@@ -237,7 +237,8 @@ def search(
         sofar[s + 1] = sofar[s] + worth[s, heads[s] + pick] - ahead[heads[s] + pick]
         if s == m - 1:
             best = sofar[m]
-            found[:] = chosen
+            for t in range(m):
+                found[t] = chosen[t]
             continue
         for t in range(s + 1, m):
             for e in range(n[t]):
