@@ -82,7 +82,7 @@ def part(function: Kernel) -> Kernel:
 
     That takes far less time than a kernel of its own, which needs a way in from Python, machine code, and a file.
     """
-    return register_jitable(fastmath=_FASTMATH, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)(function)
+    return register_jitable(fastmath=_FASTMATH, no_cfunc_wrapper=True, **_AS_PARTS)(function)
 
 
 class _PartLibrary(codegen.JITCodeLibrary):
@@ -119,6 +119,10 @@ class _PartCompiler(compiler.Compiler):
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), function.__qualname__)
         return super().compile_extra(function)
+
+
+# Numba before 0.63 keeps what a library holds in another way: there parts take longer to compile, and are as fast.
+_AS_PARTS: dict[str, Any] = {"pipeline_class": _PartCompiler} if numba.version_info.short >= (0, 63) else {}
 
 
 def fields(record: type, each: Any) -> Any:
