@@ -113,7 +113,7 @@ def _swaps(found: Found, options: Options) -> list[Part]:
     head = ["decides", "new snapshots", "decisions", "p50 µs", "p99 µs", "p99.9 µs", "p99 / p50", "of nothing"]
     said = (
         "Time of single decisions, with a lake as the sink. Ratios are medians of slices; `of nothing` is that of "
-        "three digests of 80 bytes, timed after each decision, which shows what other processes do to so short a "
+        "eight digests of 80 bytes, timed after each decision, which shows what other processes do to so short a "
         "time; after a pause the processor's caches are others'. Now: "
         + "; ".join(result["busy"] for _, result in found)
     )

@@ -1,5 +1,6 @@
 """Tokens say what was decided, and nobody can write or change one without a key."""
 
+import hmac
 import string
 
 import pytest
@@ -95,6 +96,11 @@ def test_a_token_that_other_keys_signed_is_refused() -> None:
     unknown = TokenKeys({"2027-01": NEW})
     with pytest.raises(TokenRefusedError, match="which are 2026-11, 2026-10"):
         Token.read(made(Drawn((1,), 0.5, "policy"), keys=unknown), KEYS, UID)
+
+
+@given(key=st.binary(min_size=16, max_size=200), content=st.binary(max_size=300))
+def test_a_signature_is_the_beginning_of_hmac_sha256(key: bytes, content: bytes) -> None:
+    assert TokenKeys({"a": key}).sign(content) == hmac.digest(key, content, "sha256")[:16]
 
 
 def test_keys_rotate_the_first_signs_and_all_are_good_for_reading() -> None:

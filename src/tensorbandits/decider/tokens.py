@@ -32,6 +32,7 @@ KEYS_VARIABLE = "TENSORBANDITS_TOKEN_KEYS"
 _FORMAT = 1
 _LEAST_KEY = 16  # bytes
 _SIGNATURE, _RANDOM, _TIME, _KEY = 16, 8, 6, 4
+_BLOCK = 64  # bytes that SHA-256 takes in at once
 _TAIL = _TIME + _RANDOM + _SIGNATURE
 _DRAW, _PROPENSITY, _CHANCES = 8, 16, 32  # flags, above the three bits of who decided
 _LONGEST = 200  # characters
@@ -50,6 +51,24 @@ class TokenExpiredError(TensorbanditsError, LookupError):
     """A token is older than rewards are taken for."""
 
 
+class _Signer:
+    """HMAC-SHA256 by one key, whose two blocks are hashed once: a third of the time of ``hmac.digest``.
+
+    Unlike that it does not let another thread run in between, for which a decision would then have to wait.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        block = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+        self._inner, self._outer = (sha256(bytes(byte ^ pad for byte in block)) for pad in (0x36, 0x5C))
+
+    def sign(self, content: bytes) -> bytes:
+        """Return the signature of some bytes."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(content)
+        outer.update(inner.digest())
+        return outer.digest()[:_SIGNATURE]
+
+
 class TokenKeys:
     """The keys that sign tokens, by name: the first signs, all are good for checking. Nothing shows them.
 
@@ -61,7 +80,7 @@ class TokenKeys:
         if not isinstance(keys, Mapping) or not keys:
             raise ValueError(f'no token keys are given; give a secret by name, keys={{"2026-11": b"..."}}: {_SECRET}')
         self.names = tuple(keys)
-        self._by_id: dict[bytes, bytes] = {}
+        self._by_id: dict[bytes, _Signer] = {}
         for name, key in keys.items():
             if not isinstance(name, str) or not name or not isinstance(key, bytes) or len(key) < _LEAST_KEY:
                 raise ValueError(
@@ -70,8 +89,8 @@ class TokenKeys:
                 )
             if (number := sha256(name.encode()).digest()[:_KEY]) in self._by_id:
                 raise ValueError(f"the name {name!r} of a token key cannot be told from another one's; rename it")
-            self._by_id[number] = key
-        self.number, self._signing = next(iter(self._by_id.items()))
+            self._by_id[number] = _Signer(key)
+        self.number, self._signer = next(iter(self._by_id.items()))
 
     @classmethod
     def of(cls, keys: TokenKeys | Mapping[str, bytes] | str | None) -> TokenKeys:
@@ -99,14 +118,12 @@ class TokenKeys:
 
     def sign(self, content: bytes) -> bytes:
         """Return the signature of some bytes by the first key."""
-        return hmac.digest(self._signing, content, "sha256")[:_SIGNATURE]
+        return self._signer.sign(content)
 
     def signed(self, number: bytes, content: bytes, signature: bytes) -> bool | None:
         """Say whether a signature is that of a key of this number; ``None`` if there is no such key."""
-        key = self._by_id.get(number)
-        if key is None:
-            return None
-        return hmac.compare_digest(hmac.digest(key, content, "sha256")[:_SIGNATURE], signature)
+        signer = self._by_id.get(number)
+        return None if signer is None else hmac.compare_digest(signer.sign(content), signature)
 
     def __repr__(self) -> str:
         return f"TokenKeys({', '.join(self.names)})"
