@@ -58,7 +58,7 @@ class Clicks(Likelihood):
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
         omega = self.weights.redraw(weight * ledger.counts, values, rng, least=_LEAST)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
-        return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+        return Observations(ledger.order_by_sizes, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""

@@ -80,7 +80,7 @@ class Counts(Likelihood):
         N, Y, log_r = weight * ledger.counts, weight * share * ledger.totals, np.log(r / share)
         omega = self.weights.redraw(Y + r * N, values - log_r, rng, least=_LEAST)
         target = (Y - r * N) / 2.0 + omega * log_r
-        return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+        return Observations(ledger.order_by_sizes, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode, at the dispersion that squares within cells suggest."""

@@ -208,7 +208,7 @@ class Chain:
         learn_noise = likelihood.learned and residual is None
         fitted_to = observations
         if residual is not None:
-            fitted = model.at(ledger.cells, ledger.order)
+            fitted = model.at(ledger.cells, ledger.order_by_sizes)
             residual.redraw_variance(observations, fitted, units, likelihood.variance, rng)
             fitted_to = residual.soften(observations, likelihood.variance)
         noise = np.empty((sweeps, len(model.rows) + 1 + len(model.core)))
@@ -233,7 +233,7 @@ class Chain:
             keep=keep,
         )
         if residual is not None:
-            fitted = model.at(ledger.cells, ledger.order)
+            fitted = model.at(ledger.cells, ledger.order_by_sizes)
             likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
 
@@ -277,7 +277,7 @@ class Chain:
 
     def values(self, ledger: Ledger) -> Floats:
         """Return the draw's values at the ledger's cells, shape (n,)."""
-        values = self.model.at(ledger.cells, ledger.order)
+        values = self.model.at(ledger.cells, ledger.order_by_sizes)
         return values if self.residual is None else values + self.residual.align(len(ledger))
 
     def log_likelihood(self, ledger: Ledger) -> float:

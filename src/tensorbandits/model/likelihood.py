@@ -89,7 +89,7 @@ class Observations(NamedTuple):
     @classmethod
     def of(cls, ledger: Ledger, target: Floats, centre: float, squares: float = 0.0) -> Observations:
         """Return those of rewards that are all alike, given their sums; views of the ledger, valid until it changes."""
-        return cls(ledger.order, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
+        return cls(ledger.order_by_sizes, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
 
     @classmethod
     def towards(cls, ledger: Ledger, units: Units, values: Floats, slope: Floats, information: Floats) -> Observations:
@@ -100,7 +100,7 @@ class Observations(NamedTuple):
         """
         precision = np.maximum(information, np.abs(slope))
         target = precision * values + slope
-        return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
+        return cls(ledger.order_by_sizes, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
 
 
 def within_reach(seen: Floats, values: Floats, perturbation: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
@@ -251,7 +251,7 @@ class Gaussian(Likelihood):
     ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
         return Observations(
-            *(ledger.order, ledger.cells, weight * ledger.counts, weight * ledger.totals),
+            *(ledger.order_by_sizes, ledger.cells, weight * ledger.counts, weight * ledger.totals),
             *(units.centre, weight * units.squares, weight * ledger.rounds),
         )
 
