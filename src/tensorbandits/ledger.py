@@ -141,7 +141,8 @@ class Ledger:
         self._fadings = 0
         self._log_faded = 0.0
         self._by_levels = _Sorting(tuple(range(len(self.shape))))
-        self._by_sizes = self._by_levels  # or another, once it is asked for
+        self._by_sizes = self._by_levels  # or another, once it is asked for ..
+        self._sized: Cell = ()  # .. and the shape that it is for
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
     def empty(self, shape: Sequence[int] | None = None) -> Self:
@@ -492,9 +493,10 @@ class Ledger:
         >>> ledger.order_by_sizes.tolist()
         [2, 0, 1]
         """
-        modes = by_sizes(self.shape)
-        if self._by_sizes.modes != modes:
-            self._by_sizes = self._by_levels if modes == self._by_levels.modes else _Sorting(modes)
+        if self._sized != self.shape:
+            modes, self._sized = by_sizes(self.shape), self.shape
+            if self._by_sizes.modes != modes:
+                self._by_sizes = self._by_levels if modes == self._by_levels.modes else _Sorting(modes)
         return self._by_sizes.of(self._cells, self._size)
 
     @property
@@ -569,7 +571,7 @@ class Ledger:
         other._cells, other._sums, other._known = self._cells.copy(), self._sums.copy(), None
         other._by_levels = other._by_sizes = self._by_levels.copy()
         if self._by_sizes is not self._by_levels:
-            other._by_sizes = self._by_sizes.copy()
+            other._by_sizes, other._sized = self._by_sizes.copy(), self._sized
         return other
 
     def __add__(self, other: Ledger) -> Self:
