@@ -210,8 +210,8 @@ def add_groups(prefixes: Ints, plan: Ints, rows: Floats, mode: int, E: Floats, h
                 A[level, column[i], column[j]] += y[0, i] * y[0, j] * (E[g, i, j] if j <= i else E[g, j, i])
 
 
-# Fibres: the last two modes. ``static`` carries their ranks r and s as the lengths of tuples, so that the compiler knows
-# them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
+# Fibres: the last two modes. ``static`` carries their ranks r and s as the lengths of tuples, so that the compiler
+# knows them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
 
 
 @part
@@ -516,10 +516,11 @@ def sweeps(
     """Sweep as often as there are lines of ``noise``, changing ``rows``, ``core`` and ``numbers`` in place.
 
     ``modes`` (d,) is how cells are sorted, ``places`` (R,) where the entries of a core whose modes are in that order
-    stand in ``core``. A line of ``noise`` holds standard normal variates for all rows, then for offset and core, its
-    modes as they are sorted; a line of ``gammas`` standard gamma variates for the core's precisions, then for the noise. The lines of ``kept`` take rows, core and
-    offset as they are after equal shares of the sweeps. One mode alone gets a second, of a single level whose row
-    stays 1. The parts of the prior come one by one, as a tuple of them takes a while to unpack.
+    stand in ``core``. A line of ``noise`` holds standard normal variates for all rows, then for the offset and the core
+    with its modes in that order; a line of ``gammas`` standard gamma variates for the core's precisions, then for the
+    noise. The lines of ``kept`` take rows, core and offset as they are after equal shares of the sweeps. One mode alone
+    gets a second, of a single level whose row stays 1. The parts of the prior come one by one, as a tuple of them takes
+    a while to unpack.
     """
     tree = grow(order, cells, modes, precision, target, numbers[CENTRE])
     plan = lay_out(dims, modes)

@@ -58,9 +58,10 @@ class Clicks(Likelihood):
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
         tilt = values if callable(values) else lambda cells: values
-        omega = self.weights.redraw(weight * ledger.counts, tilt, ledger.order_by_sizes, rng, least=_LEAST)
+        order = ledger.order_by_sizes
+        omega = self.weights.redraw(weight * ledger.counts, tilt, order, rng, least=_LEAST)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
-        return Observations(ledger.order_by_sizes, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+        return Observations(order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""

@@ -47,9 +47,10 @@ class Model(PackedModel):
         self.dims: Ints = np.array([shape, rank, [int(affine)] * len(rank)], dtype=np.int64)
         self.rows, self.core, self.offset = rows, core, offset
         self.modes: Ints = np.array(by_sizes(shape), dtype=np.int64)  # as sweeps go through them
-        self.places: Ints = np.arange(math.prod(rank)).reshape(rank).transpose(self.modes).ravel()  # of a core so sorted
-        # The compiler writes out the short loops when it knows the ranks of the last two modes, if these are 2 or 3; the
-        # code for all other ranks is compiled once.
+        # Where the entries of a core whose modes are so sorted stand.
+        self.places: Ints = np.arange(math.prod(rank)).reshape(rank).transpose(self.modes).ravel()
+        # The compiler writes out the short loops when it knows the ranks of the last two modes, if these are 2 or 3;
+        # the code for all other ranks is compiled once.
         last = [rank[j] for j in self.modes.tolist()[-2:]]
         self.static = ((0,) * last[0], (0,) * last[1]) if last in ([2, 2], [3, 3]) else ((), ())
 
