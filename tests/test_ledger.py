@@ -360,7 +360,8 @@ def test_the_order_by_sizes_is_kept_as_cells_come_one_by_one_in_numbers_in_copie
     def check(one, modes):
         assert by_sizes(one.shape) == modes
         cells = one.cells[one.order_by_sizes][:, modes].tolist()
-        assert cells == sorted(cells) and len(cells) == len(one)
+        assert cells == sorted(cells)
+        assert len(cells) == len(one)
         assert one.cells[one.order].tolist() == sorted(one.cells.tolist())
 
     check(ledger, (1, 2, 0))
