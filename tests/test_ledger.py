@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorbandits import Ledger
+from tensorbandits.ledger import by_sizes
 
 SHAPE = (3, 2, 4)
 rewards = st.floats(-100, 100).filter(lambda y: y == 0 or abs(y) >= 1e-100)
@@ -350,3 +351,34 @@ def test_a_ledger_takes_over_however_many_cells_another_one_has(first: int) -> N
     ledger.take_over(other)
     assert all(ledger[entry.cell].rounds == entry.rounds for entry in other)
     assert ledger.rounds == pytest.approx(600)
+
+
+def test_the_order_by_sizes_is_kept_as_cells_come_one_by_one_in_numbers_in_copies_and_as_modes_grow():
+    """Sorted with the smallest mode first, which may become another one."""
+    rng, ledger = np.random.default_rng(0), Ledger((6, 3, 4))
+
+    def check(one, modes):
+        assert by_sizes(one.shape) == modes
+        cells = one.cells[one.order_by_sizes][:, modes].tolist()
+        assert cells == sorted(cells)
+        assert len(cells) == len(one)
+        assert one.cells[one.order].tolist() == sorted(one.cells.tolist())
+
+    check(ledger, (1, 2, 0))
+    for _ in range(10):
+        ledger.add(tuple(rng.integers(ledger.shape).tolist()), 1.0)
+        check(ledger, (1, 2, 0))
+    ledger.add(rng.integers(ledger.shape, size=(70, 3)), np.ones(70))
+    again = ledger.copy()
+    for one in (ledger, again, Ledger.from_state(ledger.state())):
+        check(one, (1, 2, 0))
+    again.grow(1, 3)
+    again.add((5, 5, 3), 1.0)
+    check(again, (2, 0, 1))
+    check(ledger, (1, 2, 0))
+    ascending = Ledger((2, 3))
+    ascending.add((1, 1), 1.0)
+    check(ascending, (0, 1))
+    ascending.grow(0, 5)
+    ascending.add([(6, 0), (0, 2)], [1.0, 1.0])
+    check(ascending, (1, 0))

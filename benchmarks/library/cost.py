@@ -60,7 +60,7 @@ CALIBRATION = [
     case("thompson", _PAGE[:8], 20_000),
     case("thompson", _PAGE, 2_000, reward="bernoulli"),
     case("thompson", (20, 4, 3, 30, 4), 3_000, reward="bernoulli", context=[0]),
-    case("thompson", (3,) * 10, 3_000),
+    case("thompson", (4,) * 10, 3_000),
     case("thompson", (5,) * 5, 3_000),
     case("thompson", (5, 8, 10), 5_000, rank=2, reward="count"),
     case("thompson", (20, 7, 20), 5_000, rank=2, context=[0, 1]),

@@ -65,6 +65,48 @@ class Repeats(NamedTuple):
     freedom: float
 
 
+def by_sizes(shape: Cell) -> Cell:
+    """Return the modes of a shape, that with the fewest levels first; of equal ones the first.
+
+    >>> by_sizes((10, 6, 60, 6))
+    (1, 3, 0, 2)
+    """
+    return tuple(sorted(range(len(shape)), key=lambda mode: shape[mode]))
+
+
+class _Sorting:
+    """The order of cells by their levels, some mode first, kept as cells come."""
+
+    def __init__(self, modes: Cell, order: NDArray[np.int64] | None = None) -> None:
+        self.modes = modes  # by which they are sorted, the first one first
+        self._at = np.zeros(_ROOM, dtype=np.int64) if order is None else order  # positions of the cells, sorted
+        self._count = 0 if order is None else len(order)  # cells that are among them
+        self._cells: list[Cell] | None = None  # and they themselves, once one is to be put among them
+
+    def of(self, cells: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        """Return the positions of the first ``n`` cells (n or more, d), sorted; a view."""
+        known, modes = self._count, list(self.modes)
+        if n - known > _SORT_AT_ONCE:
+            self._at, self._cells = np.lexsort(cells[:n, modes[::-1]].T).astype(np.int64), None
+        elif n > known:
+            if self._cells is None:
+                self._cells = [tuple(cell) for cell in pieces.rows(cells[self._at[:known]][:, modes])]
+            if n > len(self._at):
+                self._at = np.concatenate([self._at[:known], np.zeros(len(cells), dtype=np.int64)])
+            for position in range(known, n):
+                cell = tuple(cells[position, modes].tolist())
+                at = bisect.bisect(self._cells, cell)
+                self._cells.insert(at, cell)
+                self._at[at + 1 : position + 1] = self._at[at:position]
+                self._at[at] = position
+        self._count = n
+        return self._at[:n]
+
+    def copy(self) -> _Sorting:
+        """Return an independent copy."""
+        return _Sorting(self.modes, self._at[: self._count].copy())
+
+
 class Ledger:
     """Counts, sums and sums of squares of rewards per observed cell.
 
@@ -98,9 +140,9 @@ class Ledger:
         self._version = 0
         self._fadings = 0
         self._log_faded = 0.0
-        self._ordered = 0  # cells that `order` has looked at
-        self._order = np.zeros(_ROOM, dtype=np.int64)  # their positions in order of their levels
-        self._sorted: list[Cell] | None = []  # and they themselves; None until one is to be put among them
+        self._by_levels = _Sorting(tuple(range(len(self.shape))))
+        self._by_sizes = self._by_levels  # or another, once it is asked for ..
+        self._sized: Cell = ()  # .. and the shape that it is for
         self._within: tuple[int, NDArray[np.float64]] = (-1, np.zeros(0))  # of a version
 
     def empty(self, shape: Sequence[int] | None = None) -> Self:
@@ -441,23 +483,21 @@ class Ledger:
         >>> ledger.order.tolist()
         [2, 1, 0]
         """
-        n, known = self._size, self._ordered
-        if n - known > _SORT_AT_ONCE:
-            self._order, self._sorted = np.lexsort(self.cells.T[::-1]).astype(np.int64), None
-        elif n > known:
-            if self._sorted is None:
-                cells = list(self._position())
-                self._sorted = [cells[at] for at in pieces.rows(self._order[:known])]
-            if n > len(self._order):
-                self._order = np.concatenate([self._order[:known], np.zeros(len(self._cells), dtype=np.int64)])
-            for position in range(known, n):
-                cell = tuple(self._cells[position].tolist())
-                at = bisect.bisect(self._sorted, cell)
-                self._sorted.insert(at, cell)
-                self._order[at + 1 : position + 1] = self._order[at:position]
-                self._order[at] = position
-        self._ordered = n
-        return self._order[:n]
+        return self._by_levels.of(self._cells, self._size)
+
+    @property
+    def order_by_sizes(self) -> NDArray[np.int64]:
+        """The same with the smallest mode first: so most cells share all levels but the last with the one before.
+
+        >>> ledger = Ledger((4, 3)); ledger.add([(2, 1), (0, 2), (3, 0)], [1.0, 1.0, 1.0])
+        >>> ledger.order_by_sizes.tolist()
+        [2, 0, 1]
+        """
+        if self._sized != self.shape:
+            modes, self._sized = by_sizes(self.shape), self.shape
+            if self._by_sizes.modes != modes:
+                self._by_sizes = self._by_levels if modes == self._by_levels.modes else _Sorting(modes)
+        return self._by_sizes.of(self._cells, self._size)
 
     @property
     def mean(self) -> float:
@@ -526,10 +566,12 @@ class Ledger:
     def copy(self) -> Self:
         """Return an independent copy."""
         other = self.empty()
-        for name in ("size", "rounds", "received", "version", "fadings", "log_faded", "ordered"):
+        for name in ("size", "rounds", "received", "version", "fadings", "log_faded"):
             setattr(other, f"_{name}", getattr(self, f"_{name}"))
-        other._cells, other._sums, other._order = self._cells.copy(), self._sums.copy(), self._order.copy()
-        other._known = other._sorted = None
+        other._cells, other._sums, other._known = self._cells.copy(), self._sums.copy(), None
+        other._by_levels = other._by_sizes = self._by_levels.copy()
+        if self._by_sizes is not self._by_levels:
+            other._by_sizes, other._sized = self._by_sizes.copy(), self._sized
         return other
 
     def __add__(self, other: Ledger) -> Self:
@@ -656,8 +698,8 @@ class Ledger:
             raise ValueError(f"a ledger's state has rewards larger than {LARGEST_REWARD:g}")
         ledger._make_room(len(cells))
         ledger._cells[: len(cells)], ledger._sums[:, : len(cells)] = cells, sums
-        ledger._size = ledger._ordered = len(cells)
-        ledger._order, ledger._known, ledger._sorted = order, None, None
+        ledger._size, ledger._known = len(cells), None
+        ledger._by_levels = ledger._by_sizes = _Sorting(ledger._by_levels.modes, order)
         whole = float(ledger.counts.sum())
         ledger._rounds = check_array(state.get("rounds", whole), "rounds", ()).item()  # states did not always have it
         if not abs(ledger._rounds - whole) <= _ROUNDING * whole:

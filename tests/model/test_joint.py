@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from tensorbandits import Ledger
+from tensorbandits.model import clicks
 from tensorbandits.model import residual as residuals
 from tensorbandits.model.chains import chain_from_prior
 from tensorbandits.model.clicks import Clicks
@@ -130,6 +131,15 @@ def test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(name, structure,
         ends.append(statistics(chain, units))
     p_values = [stats.ks_2samp(a, b).pvalue for a, b in zip(np.array(prior).T, np.array(ends).T)]
     assert min(p_values) > 0.001 / len(p_values), p_values
+
+
+@pytest.mark.parametrize("chains", [80, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("structure", ["tucker", "affine", "pairs"])
+def test_variates_of_clicks_that_are_redrawn_in_turn_leave_it_alone_too(structure, chains, monkeypatch):
+    """One cell a sweep, in the order of sizes, and values are worked out there only."""
+    monkeypatch.setattr(clicks, "_LEAST", 1)
+    case = "clicks", structure, STRUCTURES[structure], False, chains
+    test_sweeps_leave_the_joint_law_of_tensor_and_rewards_alone(*case, monkeypatch)
 
 
 def test_a_cell_that_deviates_is_known_as_well_as_its_rewards_say():

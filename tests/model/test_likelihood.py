@@ -57,19 +57,48 @@ def test_weights_of_what_has_nearly_faded_are_their_means():
 
 @pytest.mark.parametrize("turn", [0, 200, 399])
 def test_new_shapes_and_a_share_of_the_others_are_redrawn(turn):
-    """The rest stays as it was; the share goes round."""
+    """The rest stays as it was; the share goes round in the order of the cells, and tilts are looked at there only."""
     rng = np.random.default_rng(0)
-    before, omega = rng.integers(1, 5, 380).astype(float), rng.random(380)
+    before, omega, order = rng.integers(1, 5, 380).astype(float), rng.random(380), rng.permutation(400)
     h = np.append(before, np.ones(20))
     h[[3, 77, 310]] += 1.0
-    weights = Weights(before.copy(), omega.copy(), turn)
-    found = weights.redraw(h, np.full(400, -1.0), rng, least=64).copy()
-    due = {3, 77, 310, *range(380, 400), *((turn + np.arange(64)) % 400).tolist()}
+    weights, looked = Weights(before.copy(), omega.copy(), turn), []
+
+    def tilt(cells):
+        looked.append(cells.copy())
+        values = np.full(400, np.nan)
+        values[cells] = -1.0
+        return values
+
+    found = weights.redraw(h, tilt, order, rng, least=64).copy()
+    due = {3, 77, 310, *range(380, 400), *order[(turn + np.arange(64)) % 400].tolist()}
+    assert looked[0].tolist() == [c for c in order if c in due]
     assert set(np.flatnonzero(found[:380] != omega).tolist()) == {c for c in due if c < 380}
     assert (found > 0).all()
     assert weights.turn == (turn + 64) % 400
-    weights.redraw(h, np.full(400, -1.0), rng, least=64)
+    weights.redraw(h, tilt, order, rng, least=64)
     assert (weights.omega != found).sum() == 64
+
+
+def test_clicks_look_at_the_cells_that_are_redrawn_as_at_all():
+    """A chain that works values out where they are looked at draws the same as one that is given them all."""
+    shape, rng = (6, 7, 9), np.random.default_rng(1)
+    ledger = ledger_of(shape, rng.integers(shape, size=(300, 3)), rng.integers(2, size=300))
+    chain = Chain.from_prior(shape, (2, 2, 2), Units(0.0, 1.0), rng, likelihood=Clicks())
+    seen = []
+    for values in (chain.values(ledger), chain._looked_at(ledger)):
+        likelihood, one = Clicks(), np.random.default_rng(3)
+        likelihood.observe(ledger, Units(0.0, 1.0), chain.values(ledger), one)
+        seen.append(likelihood.observe(ledger, Units(0.0, 1.0), values, one).precision.copy())
+    np.testing.assert_allclose(*seen, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("h", "tilt"), [(4.2, 2.0), (9.85, 3.0), (15.9, 2.5), (10.0, -6.0), (9.85, 0.5)])
+def test_weights_of_middle_shapes_have_their_mean_and_variance(h, tilt):
+    draws, z = draw_weights(np.full(40_000, h), np.full(40_000, tilt), np.random.default_rng(0)), abs(tilt)
+    variance = h * (np.sinh(z) - z) / (4 * z**3 * np.cosh(z / 2) ** 2)
+    assert abs(draws.mean() - mean_weights(np.array(h), np.array(z))) < 4 * np.sqrt(variance / len(draws))
+    assert draws.var() == pytest.approx(variance, rel=0.05)
 
 
 # Densities.

@@ -78,6 +78,18 @@ def test_all_else_is_drawn_together_as_plainly(rank, monkeypatch):
     np.testing.assert_allclose(chain.model.effects_of(1), [-expected[5], expected[5]], atol=1e-8)
 
 
+def test_blocks_are_stretched_as_plainly():
+    rng, n = np.random.default_rng(4), 17
+    X, b, beta = rng.standard_normal((40, n)), rng.standard_normal(n), rng.standard_normal(n)
+    blocks = np.array([(1, 4, 0), (4, 5, 2), (6, 12, 1), (12, 17, 4)])
+    scales, hypers, noise = rng.uniform(0.5, 2.0, 5), rng.uniform(0.5, 2.0, 5), rng.standard_normal(4)
+    A = X.T @ X
+    expected = plain.stretch(A, b, 0.7, beta, blocks.tolist(), scales, hypers, noise)
+    kernels.stretch_blocks(np.tril(A), b, 0.7, beta, blocks, scales, hypers, noise)
+    for found, one in zip((beta, scales), expected):
+        np.testing.assert_allclose(found, one, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("clicks", [False, True])
 def test_equations_that_were_kept_are_those_made_anew_to_the_bit(clicks):
     """A chain that followed its rewards, and one that was saved on the way and has to count them again, go on alike."""

@@ -22,8 +22,8 @@ def problems(draw):
     shape = tuple(draw(st.lists(st.integers(1, SIZES[d]), min_size=d, max_size=d)))
     cap = {1: 5, 2: 5, 3: 5, 4: 3, 5: 2}[d]
     rank = tuple(draw(st.integers(1, cap)) for _ in shape)
-    if d == 3 and draw(st.booleans()):
-        rank = (2, 2, 2)  # which has code of its own
+    if d > 1 and draw(st.booleans()):
+        rank = (draw(st.sampled_from([2, min(3, cap)])),) * d  # which have code of their own
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     cells = rng.integers(shape, size=(draw(st.integers(0, 40)), d))
     counts = rng.integers(1, draw(st.sampled_from([2, 10, 1000, 10**6])), size=len(cells))
@@ -118,8 +118,10 @@ def test_values_at_cells_are_those_of_the_tensor(problem):
     shape, rank, ledger, rng = problem
     model = Chain.from_prior(shape, rank, Units(3.0, 2.0), rng).model
     expected = values_at(model.tensor(), ledger.cells)
-    for order in (None, ledger.order, ledger.order[::-1].copy()):
+    for order in (None, ledger.order, ledger.order[::-1].copy(), ledger.order_by_sizes):
         np.testing.assert_allclose(model.at(ledger.cells, order), expected, rtol=1e-9, atol=1e-9)
+    some = ledger.order_by_sizes[::3].copy()
+    np.testing.assert_allclose(model.at(ledger.cells, some)[some], expected[some], rtol=1e-9, atol=1e-9)
     assert model.at(ledger.cells[:0]).shape == (0,)
 
 

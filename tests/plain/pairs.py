@@ -75,3 +75,17 @@ def draw_rows(tensor, mode, scale, cells, N, Y, tau, centre, noise):
         A = tau * z.T @ (z * N[here, None]) + np.diag([scale**-2.0] + [1.0] * q)
         found[i] = solve_spd(A, tau * z.T @ (Y[here] - N[here] * np.array(without)[here]), noise[i])
     return found
+
+
+def stretch(A, b, tau, beta, blocks, scales, hypers, noise):
+    """Return beta and scales after each block was multiplied by a factor, drawn together with its scale."""
+    beta, scales = beta.copy(), scales.copy()
+    for k, (start, end, which) in enumerate(blocks):
+        block = beta[start:end]
+        own = A[start:end, start:end] @ block
+        others = A[start:end] @ beta - own
+        precision = tau * block @ own + (scales[which] / hypers[which]) ** 2
+        factor = tau * block @ (b[start:end] - others) / precision + noise[k] / np.sqrt(precision)
+        scales[which] *= abs(factor)
+        beta[start:end] *= factor
+    return beta, scales

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorbandits.ledger import by_sizes
 from tensorbandits.model.gibbs import NOISE_RATE, NOISE_SHAPE, OFFSET_VARIANCE
 from tensorbandits.model.solve import row_equations
 from tensorbandits.model.sweep import Model
@@ -81,33 +82,37 @@ def sweep(
     rows=row_by_row,
     constant=False,
 ):
-    """Return the tensor after one sweep: rows of each mode, then core and offset.
+    """Return the tensor after one sweep: rows of the two largest modes, then of the others, then core and offset.
 
     ``precisions[j]`` (r_j,) and ``prior.factors[j]`` are the prior of mode j; ``core_precision`` is a number, or one
     for each entry, where an infinite one keeps it at 0; ``noise`` joins standard normals for all rows, the offset and
-    the core; an ``offset_precision`` of ``None`` keeps the offset; with ``constant`` first columns stay as they are.
+    the core, its smallest mode first; an ``offset_precision`` of ``None`` keeps the offset; with ``constant`` first
+    columns stay as they are.
     """
-    start = 0
-    for j, (U, precision) in enumerate(zip(tensor.factors, precisions)):
-        z = noise[start : start + U.size].reshape(U.shape)
-        U = rows(tensor, j, cells, N, Y, variance, precision, prior.factors[j], z, constant)
+    modes = by_sizes(tensor.shape)
+    starts = np.cumsum([0, *(U.size for U in tensor.factors)])
+    for j in (*modes[-2:], *modes[:-2]):
+        U = tensor.factors[j]
+        z = noise[starts[j] : starts[j + 1]].reshape(U.shape)
+        U = rows(tensor, j, cells, N, Y, variance, precisions[j], prior.factors[j], z, constant)
         tensor = Tucker(tensor.core, (*tensor.factors[:j], U, *tensor.factors[j + 1 :]), tensor.offset)
-        start += U.size
-    means = np.concatenate([[prior.offset], prior.core.ravel()])
-    ties = np.append(0.0, np.broadcast_to(core_precision, prior.core.size))
+    start, rank = starts[-1], tensor.core.shape
+    means = np.concatenate([[prior.offset], prior.core.transpose(modes).ravel()])
+    ties = np.append(0.0, np.broadcast_to(core_precision, prior.core.size).reshape(rank).transpose(modes))
+    design = [tensor.factors[j] for j in modes], cells[:, modes], N / variance
     if offset_precision is None:
-        A, b = core_equations(tensor.factors, cells, N / variance, (Y - tensor.offset * N) / variance)
+        A, b = core_equations(*design, (Y - tensor.offset * N) / variance)
         there = 1 + np.flatnonzero(np.isfinite(ties[1:]))
         x = np.zeros(len(ties) - 1)
         ties, A, b = ties[there], A[np.ix_(there, there)], b[there]
         x[there - 1] = solve_spd(A + np.diag(ties), b + ties * means[there], noise[start + there])
+        offset = tensor.offset
     else:
         ties[0] = offset_precision
-        A, b = core_equations(tensor.factors, cells, N / variance, Y / variance)
-        x = solve_spd(A + np.diag(ties), b + ties * means, noise[start:])
-    if offset_precision is None:
-        return Tucker(x.reshape(tensor.core.shape), tensor.factors, tensor.offset)
-    return Tucker(x[1:].reshape(tensor.core.shape), tensor.factors, float(x[0]))
+        A, b = core_equations(*design, Y / variance)
+        offset, *x = solve_spd(A + np.diag(ties), b + ties * means, noise[start:])
+    core = np.reshape(x, [rank[j] for j in modes]).transpose(np.argsort(modes))
+    return Tucker(core, tensor.factors, float(offset))
 
 
 def objective(tensor, prior, precisions, cells, N, Y, *, variance, core_precision, offset_precision):

@@ -66,7 +66,7 @@ def test_cells_are_at_most_as_many_as_rewards_and_as_there_are():
 
 def test_every_constant_is_of_a_term_that_is_counted():
     works = [USUAL, replace(USUAL, rank="auto"), replace(USUAL, reward="bernoulli"), replace(USUAL, reward="count")]
-    works += [replace(USUAL, reward="revenue", context=(0,)), Workload((5,) * 5, 1000), Workload((3,) * 10, 1000)]
+    works += [replace(USUAL, reward="revenue", context=(0,)), Workload((5,) * 5, 1000), Workload((4,) * 10, 1000)]
     for policy, constants in MICROSECONDS.items():
         counted = {name for work in works for name in terms_of(policy, work)}
         assert set(constants) <= counted

@@ -7,9 +7,11 @@ import tensorbandits as tb
 from tensorbandits.model._sweep_kernels import values_of_lines
 from tensorbandits.model.gibbs import Chain, Units
 from tensorbandits.model.residual import Trying
+from tensorbandits.policies import structures
 from tensorbandits.policies.structures import Candidate, Sampler
 from tensorbandits.policies.tuning import USUAL
 from tensorbandits.tensor.allowed import Allowed
+from tensorbandits.tensor.pairs import columns_once
 
 SHAPE = (5, 4, 3)
 AT_ONCE = {"judged_from": 1e-9}  # structures are judged from the first draws on
@@ -410,3 +412,19 @@ def test_wrong_constants_are_named(wrong, match):
         make(tuning=wrong)
     with pytest.raises(TypeError, match="give constants by name"):
         make(tuning=0.5)
+
+
+def test_a_state_of_pairs_that_had_fewer_complete_modes_goes_on_as_it_was(monkeypatch):
+    """More numbers are drawn together now where no rank is told; what was saved before has the columns of then."""
+    shape, make = (11, 10, 9, 8), lambda: tb.TensorThompsonSampling((11, 10, 9, 8), structure="pairs", seed=0)
+    with monkeypatch.context() as then:
+        then.setattr(structures, "usual_columns", columns_once)
+        policy = make()
+        for reward in (0.0, 1.0, 2.0):
+            policy.tell(policy.ask(), reward)
+    again = tb.Policy.from_state_dict(policy.state_dict())
+    assert again.oracle.samplers[0].candidate.rank == columns_once(shape) != make().oracle.samplers[0].candidate.rank
+    assert [again.ask() for _ in range(3)] == [policy.ask() for _ in range(3)]
+    assert again.state_dict()["state"]["oracle"]["samplers"]["0"]["chain"].keys()
+    third = tb.Policy.from_state_dict(again.state_dict())
+    assert third.ask() == again.ask()

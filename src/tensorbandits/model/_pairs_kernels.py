@@ -172,25 +172,37 @@ def stretch_blocks(
     ``blocks`` (m, 3) has where each starts and ends, and its position in ``scales``; a scale is half-normal with the
     deviation of its ``hypers`` (scales,). So a scale near 0 can be reached and left.
     """
+    product, moved = np.zeros(len(beta)), np.empty(len(beta))
+    for i in range(len(beta)):  # the product of A and beta, row by row as A stands in memory; it is kept up to date
+        x = 0.0
+        for j in range(i):
+            x += A[i, j] * beta[j]
+        product[i] += x
+        for j in range(i + 1):
+            product[j] += A[i, j] * beta[i]
     for k in range(len(blocks)):
         start, end, which = blocks[k, 0], blocks[k, 1], blocks[k, 2]
         square, slope = 0.0, 0.0
         for i in range(start, end):
-            own, others = 0.0, 0.0
-            for j in range(len(beta)):
-                x = (A[i, j] if j <= i else A[j, i]) * beta[j]
-                if start <= j < end:
-                    own += x
-                else:
-                    others += x
+            own = 0.0
+            for j in range(start, end):
+                own += (A[i, j] if j <= i else A[j, i]) * beta[j]
             square += beta[i] * own
-            slope += beta[i] * (b[i] - others)
+            slope += beta[i] * (b[i] - (product[i] - own))
         ratio = scales[which] / hypers[which]
         precision = tau * square + ratio * ratio
         factor = tau * slope / precision + noise[k] / math.sqrt(precision)
         scales[which] = abs(factor) * scales[which]
         for i in range(start, end):
+            moved[i] = (factor - 1.0) * beta[i]
             beta[i] *= factor
+            for j in range(i + 1):
+                product[j] += A[i, j] * moved[i]
+            for j in range(i + 1, end):
+                product[j] += A[j, i] * moved[i]
+        for i in range(end, len(beta)):
+            for j in range(start, end):
+                product[i] += A[i, j] * moved[j]
 
 
 @part

@@ -34,7 +34,18 @@ def factorise(A: Floats, columns: Floats) -> bool:
                     A[i, k] -= A[i, j] * A[k, j]
         if last - first < 4:
             break
-        for i in range(last, size):
+        for i in range(last, size - 1, 2):  # two rows at once, which share what is loaded of the columns
+            x, y, z, w = A[i, first], A[i, first + 1], A[i, first + 2], A[i, first + 3]
+            e, f, g, h = A[i + 1, first], A[i + 1, first + 1], A[i + 1, first + 2], A[i + 1, first + 3]
+            for k in range(last, i + 1):
+                a, b, c, d = columns[0, k], columns[1, k], columns[2, k], columns[3, k]
+                A[i, k] -= x * a + y * b + z * c + w * d
+                A[i + 1, k] -= e * a + f * b + g * c + h * d
+            A[i + 1, i + 1] -= (
+                e * columns[0, i + 1] + f * columns[1, i + 1] + g * columns[2, i + 1] + h * columns[3, i + 1]
+            )
+        if (size - last) % 2:
+            i = size - 1
             x, y, z, w = A[i, first], A[i, first + 1], A[i, first + 2], A[i, first + 3]
             for k in range(last, i + 1):
                 A[i, k] -= x * columns[0, k] + y * columns[1, k] + z * columns[2, k] + w * columns[3, k]

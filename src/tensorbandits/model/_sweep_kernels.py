@@ -3,17 +3,21 @@
 One code serves posterior sampling and alternating least squares: a least-squares solution is a draw without noise. The
 kernels validate nothing. Their plain twins are in ``tests/plain/sweep.py``.
 
-Cells are sorted by their levels, first mode first. A *fibre* is a run of cells that share all levels but the last, a
-*group* a run of fibres that share all but the last two; so with three modes a group is a level of the first. What the
-last mode contributes is summed once a fibre, what the last two contribute once a group.
+Cells are sorted by their levels, the smallest mode first, so that fibres are few and long. A *fibre* is a run of cells
+that share all levels but the last, a *group* a run of fibres that share all but the last two; so with three modes a
+group is a level of the first. What the last mode contributes is summed once a fibre, what the last two contribute once
+a group; the rows of all other modes and the core share that. So the last two modes come first in a sweep.
 
 Notation
 --------
 n, d        observed cells, modes              rows (sum p_j r_j)   all factors, raveled and joined mode after mode
 p_j, r_j    sizes and ranks                    core (R)             raveled in C order, R = prod r_j
+plan (5,d)  modes as they are sorted: sizes, ranks, constant columns, where rows start, and the prior's columns
 N, Y (n)    counts and sums of rewards         x (P)                outer product of the rows of all modes but two
 V, W        the factors of the last two modes, of ranks r and s; v and w are rows of theirs
-S (P,r,s)   the core, its leading modes joined
+S (P,r,s)   the core with its modes as they are sorted, the leading ones joined
+H (.., m (m + 1) / 2), F (.., 2, m)   by group: sums of N (y, y), lower triangles row after row; of N y and of Y y, with
+            y = v ⊗ w, m = r s
 A, b        normal equations of (offset, core): sums of N f f^T and of Y f over cells, with f = (1, x ⊗ v ⊗ w)
 """
 
@@ -32,12 +36,15 @@ OFFSET, VARIANCE, OFFSET_PRECISION, CENTRE, SCALE, SQUARES, NOISE_RATE = range(7
 FREE, LEARN_GAMMA, LEARN_NOISE = 1, 2, 4  # flags: what a sweep redraws besides rows and core
 CONSTANT, ABSENT = -1, -2  # kinds of an entry of the core: the constant of an affine model; one that stays 0
 
-Static = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+SIZE, RANK, FIXED, START, COLUMN = range(5)  # lines of the plan
 
-# What ``sweeps`` is compiled for: the ranks that a ``Model`` tells the compiler, and any others.
-_STATICS: list[Static] = [((), (), ()), *(((0,) * 2 ** (d - 2), (0, 0), (0, 0)) for d in (2, 3, 4))]
+Static = tuple[tuple[int, ...], tuple[int, ...]]
+
+# What ``sweeps`` is compiled for: the ranks of the last two modes that a ``Model`` tells the compiler, and any others.
+_STATICS: list[Static] = [((), ()), ((0, 0), (0, 0)), ((0, 0, 0), (0, 0, 0))]
 _SWEEPS = [
-    (I1, I2, F1, F1, I2, type_of(static), F1, F1, F1, F1, F1, F1, I1, F1, F2, F2, INT, F2) for static in _STATICS
+    (I1, I2, F1, F1, I2, I1, I1, type_of(static), F1, F1, F1, F1, F1, F1, I1, F1, F2, F2, INT, F2)
+    for static in _STATICS
 ]
 
 
@@ -121,31 +128,46 @@ def perturb(counts: Floats, before: Floats, faded: float, noise: Floats, total: 
 
 
 @part
-def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: float) -> Tree:
+def lay_out(dims: Ints, modes: Ints) -> Ints:
+    """Return the plan of a model whose modes are sorted as ``modes`` says."""
+    plan, row, column = np.empty((5, len(modes)), dtype=np.int64), 0, 0
+    for j in range(len(modes)):
+        for k in range(len(modes)):
+            if modes[k] == j:
+                plan[SIZE, k], plan[RANK, k], plan[FIXED, k] = dims[SIZE, j], dims[RANK, j], dims[FIXED, j]
+                plan[START, k], plan[COLUMN, k] = row, column
+        row += dims[SIZE, j] * dims[RANK, j]
+        column += dims[RANK, j]
+    return plan
+
+
+@part
+def grow(order: Ints, cells: Ints, modes: Ints, precision: Floats, target: Floats, centre: float) -> Tree:
     """Return the tree of the cells (n, d), sorted as ``order`` says, with ``centre`` taken off every target."""
     n, d = cells.shape
     prefixes = np.empty((n, max(d - 2, 0)), dtype=np.int64)
     groups, fibres = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
     seconds, lasts = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     N, Y = np.empty(n), np.empty(n)
+    last, second = modes[d - 1], modes[max(d - 2, 0)]
     g, f = 0, 0
     for c in range(n):
         at = order[c]
         before = order[max(c - 1, 0)]
         new_group = c == 0
         for j in range(d - 2):
-            new_group = new_group or cells[at, j] != cells[before, j]
+            new_group = new_group or cells[at, modes[j]] != cells[before, modes[j]]
         if new_group:
             for j in range(d - 2):
-                prefixes[g, j] = cells[at, j]
+                prefixes[g, j] = cells[at, modes[j]]
             groups[g] = f
             g += 1
-        if new_group or (d > 1 and cells[at, d - 2] != cells[before, d - 2]):
+        if new_group or (d > 1 and cells[at, second] != cells[before, second]):
             if d > 1:
-                seconds[f] = cells[at, d - 2]
+                seconds[f] = cells[at, second]
             fibres[f] = c
             f += 1
-        lasts[c] = cells[at, d - 1]
+        lasts[c] = cells[at, last]
         N[c] = precision[at]
         Y[c] = target[at] - centre * precision[at]
     groups[g], fibres[f] = f, n
@@ -156,32 +178,31 @@ def grow(order: Ints, cells: Ints, precision: Floats, target: Floats, centre: fl
 
 
 @part
-def leave_out(prefixes: Ints, dims: Ints, rows: Floats, mode: int, g: int, x: Floats, line: int, column: Ints) -> None:
+def leave_out(prefixes: Ints, plan: Ints, rows: Floats, mode: int, g: int, x: Floats, line: int, column: Ints) -> None:
     """Set ``x[line]`` (P) to a group's ``x`` with ones for the row of ``mode``, ``column`` to the column of each entry.
 
     That is the outer product of the rows of all modes but the last two; without such a mode (-1), of them all.
     """
     x[line, 0], column[0] = 1.0, 0
-    size, start = 1, 0
+    size = 1
     for j in range(prefixes.shape[1]):
-        p, r = dims[0, j], dims[1, j]
-        u = start + prefixes[g, j] * r
+        r = plan[RANK, j]
+        u = plan[START, j] + prefixes[g, j] * r
         for q in range(size - 1, -1, -1):
             y, before = x[line, q], column[q]
             for a in range(r - 1, -1, -1):
                 x[line, q * r + a] = y if j == mode else y * rows[u + a]
                 column[q * r + a] = a if j == mode else before
         size *= r
-        start += p * r
 
 
 @part
-def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h: Floats, A: Floats, b: Floats) -> None:
+def add_groups(prefixes: Ints, plan: Ints, rows: Floats, mode: int, E: Floats, h: Floats, A: Floats, b: Floats) -> None:
     """Add the equations ``E``, ``h`` of the ``x`` of all groups to those of the rows of a mode, ``A`` and ``b``."""
     P = h.shape[1]
     y, column = np.empty((1, P)), np.empty(P, dtype=np.int64)
     for g in range(len(h)):
-        leave_out(prefixes, dims, rows, mode, g, y, 0, column)
+        leave_out(prefixes, plan, rows, mode, g, y, 0, column)
         level = prefixes[g, mode]
         for i in range(P):
             b[level, column[i]] += y[0, i] * h[g, i]
@@ -189,14 +210,14 @@ def add_groups(prefixes: Ints, dims: Ints, rows: Floats, mode: int, E: Floats, h
                 A[level, column[i], column[j]] += y[0, i] * y[0, j] * (E[g, i, j] if j <= i else E[g, j, i])
 
 
-# Fibres: the last two modes. ``static`` carries the ranks P, r, s as the lengths of tuples, so that the compiler knows
-# them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
+# Fibres: the last two modes. ``static`` carries their ranks r and s as the lengths of tuples, so that the compiler
+# knows them and writes out all short loops: twice as fast. Empty tuples stand for ranks that it does not know.
 
 
 @part
 def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
     """Sum what the last mode contributes to each fibre; those of few cells are left out, as nobody asks for theirs."""
-    s = len(static[2]) or W.shape[1]
+    s = len(static[1]) or W.shape[1]
     for f in range(len(tree.seconds)):
         if tree.fibres[f + 1] - tree.fibres[f] <= s:
             continue
@@ -214,110 +235,55 @@ def sum_fibres(tree: Tree, W: Floats, static: Static, sums: Sums) -> None:
 
 
 @part
-def add_fibres(
-    tree: Tree,
-    sums: Sums,
-    W: Floats,
-    offset: float,
-    M: Floats,
-    by_group: bool,
-    static: tuple[tuple[int, ...], tuple[int, ...]],
-    E: Floats,
-    h: Floats,
-) -> None:
-    """Add all fibres to the equations ``E``, ``h`` of what the matrices ``M`` (q, s) multiply.
+def set_up_second(
+    tree: Tree, sums: Sums, static: Static, M: Floats, p: int, W: Floats, offset: float
+) -> tuple[Floats, Floats]:
+    """Return the equations of the ``p`` rows of the last mode but one; ``M[g] = S x_1 x`` (r, s).
 
-    ``by_group`` equations are those of groups, and matrices those of levels of the last mode but one; or the other way
-    round. A fibre of few cells is added cell by cell, any other by way of the product of ``M`` and the fibre's sums.
+    A fibre of few cells is added cell by cell, any other by way of the product of ``M`` and the fibre's sums.
     """
-    q, s = len(static[0]) or M.shape[1], len(static[1]) or M.shape[2]
-    z, T = np.empty(q), np.empty((q, s))
+    r, s = len(static[0]) or M.shape[1], len(static[1]) or M.shape[2]
+    E, h = np.zeros((p, r, r)), np.zeros((p, r))
+    z, T = np.empty(r), np.empty((r, s))
     for g in range(len(tree.groups) - 1):
         for f in range(tree.groups[g], tree.groups[g + 1]):
-            m, i = (tree.seconds[f], g) if by_group else (g, tree.seconds[f])
+            i = tree.seconds[f]
             if tree.fibres[f + 1] - tree.fibres[f] <= s:
                 for c in range(tree.fibres[f], tree.fibres[f + 1]):
                     k, N = tree.lasts[c], tree.N[c]
                     Y = tree.Y[c] - offset * N
-                    for a in range(q):
+                    for a in range(r):
                         x = 0.0
                         for e in range(s):
-                            x += M[m, a, e] * W[k, e]
+                            x += M[g, a, e] * W[k, e]
                         z[a] = x
                         h[i, a] += Y * x
                         x *= N
                         for e in range(a + 1):
                             E[i, a, e] += x * z[e]
                 continue
-            for a in range(q):
+            for a in range(r):
                 x = 0.0
                 for c in range(s):
-                    x += M[m, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
+                    x += M[g, a, c] * (sums.Yw[f, c] - offset * sums.Nw[f, c])
                 h[i, a] += x
                 for e in range(s):
                     x = 0.0
                     for c in range(s):
-                        x += M[m, a, c] * sums.Nww[f, c, e]
+                        x += M[g, a, c] * sums.Nww[f, c, e]
                     T[a, e] = x
                 for k in range(a + 1):
                     x = 0.0
                     for e in range(s):
-                        x += T[a, e] * M[m, k, e]
+                        x += T[a, e] * M[g, k, e]
                     E[i, a, k] += x
-
-
-@part
-def redraw_prefixes(
-    tree: Tree,
-    sums: Sums,
-    dims: Ints,
-    static: Static,
-    rows: Floats,
-    S: Floats,
-    V: Floats,
-    W: Floats,
-    offset: float,
-    tau: float,
-    prior: PriorArrays,
-    noise: Floats,
-) -> None:
-    """Redraw the rows of all modes but the last two."""
-    P, r, s = len(static[0]) or S.shape[0], len(static[1]) or S.shape[1], len(static[2]) or S.shape[2]
-    M = np.zeros((len(V), P, s))  # S x_2 v
-    for j in range(len(V)):
-        for a in range(P):
-            for k in range(r):
-                for c in range(s):
-                    M[j, a, c] += S[a, k, c] * V[j, k]
-    groups, modes = len(tree.groups) - 1, dims.shape[1] - 2
-    E, h = np.zeros((groups, P, P)), np.zeros((groups, P))
-    if modes:
-        add_fibres(tree, sums, W, offset, M, True, (static[0], static[2]), E, h)
-    start, first = 0, 0
-    for mode in range(modes):
-        p, q = dims[0, mode], dims[1, mode]
-        A, b = np.zeros((p, q, q)), np.zeros((p, q))
-        add_groups(tree.prefixes, dims, rows, mode, E, h, A, b)
-        draw_rows(A, b, tau, dims[2, mode], prior.precision[first : first + q], prior.rows, noise, start, rows)
-        start += p * q
-        first += q
-
-
-@part
-def set_up_second(
-    tree: Tree, sums: Sums, static: Static, M: Floats, V: Floats, W: Floats, offset: float
-) -> tuple[Floats, Floats]:
-    """Return the equations of the rows of the last mode but one; ``M[g] = S x_1 x`` (r, s)."""
-    r = len(static[1]) or M.shape[1]
-    E, h = np.zeros((len(V), r, r)), np.zeros((len(V), r))
-    add_fibres(tree, sums, W, offset, M, False, (static[1], static[2]), E, h)
     return E, h
 
 
 @part
 def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the equations of the rows of the last mode."""
-    r, s = len(static[1]) or M.shape[1], len(static[2]) or M.shape[2]
+    r, s = len(static[0]) or M.shape[1], len(static[1]) or M.shape[2]
     E, h, z = np.zeros((len(W), s, s)), np.zeros((len(W), s)), np.empty(s)
     for g in range(len(M)):
         for f in range(tree.groups[g], tree.groups[g + 1]):
@@ -338,12 +304,8 @@ def set_up_last(tree: Tree, static: Static, M: Floats, V: Floats, W: Floats, off
 
 @part
 def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: Floats, F: Floats) -> None:
-    """Sum over each group the products of ``y``, the outer product of ``v`` and ``w``, with itself, and ``y`` alone.
-
-    ``H`` (groups, m (m + 1) / 2) takes the sums of N (y, y), lower triangles row after row; ``F`` (groups, 2, m) those
-    of N y and of Y y.
-    """
-    r, s = len(static[1]) or V.shape[1], len(static[2]) or W.shape[1]
+    """Sum over each group the products of ``y``, the outer product of ``v`` and ``w``, with itself, and ``y`` alone."""
+    r, s = len(static[0]) or V.shape[1], len(static[1]) or W.shape[1]
     m, y = r * s, np.empty(r * s)
     for g in range(len(H)):
         for i in range(H.shape[1]):
@@ -380,11 +342,63 @@ def sum_groups(tree: Tree, sums: Sums, static: Static, V: Floats, W: Floats, H: 
 
 
 @part
-def set_up_core(tree: Tree, sums: Sums, static: Static, X: Floats, V: Floats, W: Floats, A: Floats, b: Floats) -> None:
-    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core."""
-    P, m = X.shape[1], (len(static[1]) or V.shape[1]) * (len(static[2]) or W.shape[1])
-    H, F = np.empty((len(X), m * (m + 1) // 2)), np.empty((len(X), 2, m))
-    sum_groups(tree, sums, static, V, W, H, F)
+def set_up_groups(H: Floats, F: Floats, S: Floats, offset: float, static: Static) -> tuple[Floats, Floats]:
+    """Return the equations of the ``x`` of all groups, (groups, P, P), lower triangles, and (groups, P)."""
+    P, m = len(S), (len(static[0]) or S.shape[1]) * (len(static[1]) or S.shape[2])
+    E, h = np.zeros((len(H), P, P)), np.zeros((len(H), P))
+    T, full, flat = np.empty(m), np.empty((m, m)), S.reshape((P, m))
+    for g in range(len(H)):
+        at = 0
+        for i in range(m):
+            for j in range(i + 1):
+                full[i, j] = full[j, i] = H[g, at]
+                at += 1
+        for a in range(P):
+            T[:] = 0.0
+            for i in range(m):
+                x = flat[a, i]
+                h[g, a] += x * (F[g, 1, i] - offset * F[g, 0, i])
+                for j in range(m):
+                    T[j] += x * full[i, j]
+            for k in range(a + 1):
+                x = 0.0
+                for j in range(m):
+                    x += T[j] * flat[k, j]
+                E[g, a, k] = x
+    return E, h
+
+
+@part
+def redraw_prefixes(
+    tree: Tree,
+    plan: Ints,
+    static: Static,
+    rows: Floats,
+    S: Floats,
+    H: Floats,
+    F: Floats,
+    offset: float,
+    tau: float,
+    prior: PriorArrays,
+    noise: Floats,
+) -> None:
+    """Redraw the rows of all modes but the last two, given the sums of groups."""
+    modes = plan.shape[1] - 2
+    if modes < 1:
+        return
+    E, h = set_up_groups(H, F, S, offset, static)
+    for mode in range(modes):
+        p, q, first = plan[SIZE, mode], plan[RANK, mode], plan[COLUMN, mode]
+        A, b = np.zeros((p, q, q)), np.zeros((p, q))
+        add_groups(tree.prefixes, plan, rows, mode, E, h, A, b)
+        ties = prior.precision[first : first + q]
+        draw_rows(A, b, tau, plan[FIXED, mode], ties, prior.rows, noise, plan[START, mode], rows)
+
+
+@part
+def set_up_core(tree: Tree, m: int, X: Floats, H: Floats, F: Floats, A: Floats, b: Floats) -> None:
+    """Set up the equations ``A`` (lower triangle) and ``b`` of offset and core, given the sums of groups."""
+    P = X.shape[1]
     Q = np.zeros((P * (P + 1) // 2, H.shape[1]))  # sums of N times products of x and of y
     for i in range(len(b)):
         b[i] = 0.0
@@ -487,6 +501,8 @@ def sweeps(
     precision: Floats,
     target: Floats,
     dims: Ints,
+    modes: Ints,
+    places: Ints,
     static: Static,
     rows: Floats,
     core: Floats,
@@ -503,44 +519,57 @@ def sweeps(
 ) -> None:
     """Sweep as often as there are lines of ``noise``, changing ``rows``, ``core`` and ``numbers`` in place.
 
-    A line of ``noise`` holds standard normal variates for all rows, then for offset and core; a line of ``gammas``
-    standard gamma variates for the core's precisions, then for the noise. The lines of ``kept`` take rows, core and
-    offset as they are after equal shares of the sweeps. One mode alone gets a second, of a single level whose row
-    stays 1. The parts of the prior come one by one, as a tuple of them takes a while to unpack.
+    ``modes`` (d,) is how cells are sorted, ``places`` (R,) where the entries of a core whose modes are in that order
+    stand in ``core``. A line of ``noise`` holds standard normal variates for all rows, then for the offset and the core
+    with its modes in that order; a line of ``gammas`` standard gamma variates for the core's precisions, then for the
+    noise. The lines of ``kept`` take rows, core and offset as they are after equal shares of the sweeps. One mode alone
+    gets a second, of a single level whose row stays 1. The parts of the prior come one by one, as a tuple of them takes
+    a while to unpack.
     """
-    prior = PriorArrays(prior_rows, prior_core, prior_precision, kind, prior_gammas)
-    tree = grow(order, cells, precision, target, numbers[CENTRE])
-    d = dims.shape[1]
-    r, s = (dims[1, d - 2] if d > 1 else 1), dims[1, d - 1]
-    third = len(rows) - dims[0, d - 1] * s
-    second = third - dims[0, d - 2] * r if d > 1 else third
-    P = len(core) // (r * s)
-    S = core.reshape((P, r, s))
-    V = rows[second:third].reshape((-1, r)) if d > 1 else np.ones((1, 1))
-    W = rows[third:].reshape((-1, s))
+    tree = grow(order, cells, modes, precision, target, numbers[CENTRE])
+    plan = lay_out(dims, modes)
+    R, d = len(core), len(modes)
+    own, own_prior, own_kind = np.empty(R), np.empty(R), np.empty(R, dtype=np.int64)
+    for i in range(R):
+        own[i], own_prior[i], own_kind[i] = core[places[i]], prior_core[places[i]], kind[places[i]]
+    prior = PriorArrays(prior_rows, own_prior, prior_precision, own_kind, prior_gammas)
+    r, s = (plan[RANK, d - 2] if d > 1 else 1), plan[RANK, d - 1]
+    second, third = plan[START, max(d - 2, 0)], plan[START, d - 1]
+    P = R // (r * s)
+    S = own.reshape((P, r, s))
+    V = rows[second : second + plan[SIZE, d - 2] * r].reshape((-1, r)) if d > 1 else np.ones((1, 1))
+    W = rows[third : third + plan[SIZE, d - 1] * s].reshape((-1, s))
     X = np.empty((len(tree.groups) - 1, P))
     M = np.empty((len(X), r, s))
+    H, F = np.empty((len(X), r * s * (r * s + 1) // 2)), np.empty((len(X), 2, r * s))
     f = len(tree.seconds)
     sums = Sums(np.empty((f, s)), np.empty((f, s, s)), np.empty((f, s)))
-    A, b = np.empty((1 + len(core), 1 + len(core))), np.empty(1 + len(core))
-    ranks, column = len(prior.precision), np.empty(P, dtype=np.int64)
+    A, b = np.empty((1 + R, 1 + R)), np.empty(1 + R)
+    column = np.empty(P, dtype=np.int64)
     sum_fibres(tree, W, static, sums)
+    for g in range(len(X)):
+        leave_out(tree.prefixes, plan, rows, -1, g, X, g, column)
     for t in range(len(noise)):
         tau, offset = 1.0 / numbers[VARIANCE], numbers[OFFSET]
-        redraw_prefixes(tree, sums, dims, static, rows, S, V, W, offset, tau, prior, noise[t])
-        for g in range(len(X)):
-            leave_out(tree.prefixes, dims, rows, -1, g, X, g, column)
         multiply(X, S, static, M)
         if d > 1:
-            E, h = set_up_second(tree, sums, static, M, V, W, offset)
-            ties = prior.precision[ranks - r - s : ranks - s]
-            draw_rows(E, h, tau, dims[2, d - 2], ties, prior.rows, noise[t], second, rows)
+            E, h = set_up_second(tree, sums, static, M, len(V), W, offset)
+            ties = prior.precision[plan[COLUMN, d - 2] : plan[COLUMN, d - 2] + r]
+            draw_rows(E, h, tau, plan[FIXED, d - 2], ties, prior.rows, noise[t], second, rows)
         E, h = set_up_last(tree, static, M, V, W, offset)
-        draw_rows(E, h, tau, dims[2, d - 1], prior.precision[ranks - s :], prior.rows, noise[t], third, rows)
+        ties = prior.precision[plan[COLUMN, d - 1] : plan[COLUMN, d - 1] + s]
+        draw_rows(E, h, tau, plan[FIXED, d - 1], ties, prior.rows, noise[t], third, rows)
         sum_fibres(tree, W, static, sums)
-        set_up_core(tree, sums, static, X, V, W, A, b)
-        redraw_core(core, numbers, flags, prior, noise[t, len(rows) :], A, b)
-        redraw_scales(core, numbers, flags, prior, gammas[t], A, b)
+        sum_groups(tree, sums, static, V, W, H, F)
+        redraw_prefixes(tree, plan, static, rows, S, H, F, offset, tau, prior, noise[t])
+        for g in range(len(X)):
+            leave_out(tree.prefixes, plan, rows, -1, g, X, g, column)
+        set_up_core(tree, r * s, X, H, F, A, b)
+        redraw_core(own, numbers, flags, prior, noise[t, len(rows) :], A, b)
+        redraw_scales(own, numbers, flags, prior, gammas[t], A, b)
+        if t + 1 == len(noise) or ((t + 1) * len(kept) % len(noise) == 0 and len(kept)):
+            for i in range(R):
+                core[places[i]] = own[i]
         if (t + 1) * len(kept) % len(noise) == 0 and len(kept):
             at = (t + 1) * len(kept) // len(noise) - 1
             copy(rows, kept, at, 0)
@@ -558,7 +587,7 @@ def copy(numbers: Floats, lines: Floats, line: int, start: int) -> None:
 @part
 def multiply(X: Floats, S: Floats, static: Static, M: Floats) -> None:
     """Set ``M[g] = S x_1 x`` for the ``x`` of every group."""
-    P, r, s = len(static[0]) or S.shape[0], len(static[1]) or S.shape[1], len(static[2]) or S.shape[2]
+    P, r, s = S.shape[0], len(static[0]) or S.shape[1], len(static[1]) or S.shape[2]
     for g in range(len(X)):
         for a in range(r):
             for c in range(s):

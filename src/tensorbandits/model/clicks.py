@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.likelihood import ROUNDING, Likelihood, Observations, Units, whole, within_reach
+from tensorbandits.model.likelihood import ROUNDING, Likelihood, Observations, Units, Values, whole, within_reach
 from tensorbandits.model.polya_gamma import Weights, mean_weights
 from tensorbandits.tensor.tucker import Floats
 
@@ -34,6 +34,7 @@ class Clicks(Likelihood):
     variance: float = 1.0
     weights: Weights = field(default_factory=Weights, compare=False, repr=False)
     augmented: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
     rates: ClassVar[bool] = True
     allowed: ClassVar[str] = (
         "0 and 1; clicks out of several trials go by trials=, of a policy's tell or of a bandit's tell_log"
@@ -53,12 +54,14 @@ class Clicks(Likelihood):
         return Units(float(logit(_shrunk_rates(ledger)).mean()), _SCALE)
 
     def observe(
-        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
+        self, ledger: Ledger, units: Units, values: Values, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Return a Polya-Gamma precision and a target per cell, given the present draw."""
-        omega = self.weights.redraw(weight * ledger.counts, values, rng, least=_LEAST)
+        tilt = values if callable(values) else lambda cells: values
+        order = ledger.order_by_sizes
+        omega = self.weights.redraw(weight * ledger.counts, tilt, order, rng, least=_LEAST)
         target = weight * (ledger.totals - 0.5 * ledger.counts)
-        return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+        return Observations(order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode."""

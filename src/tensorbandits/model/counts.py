@@ -78,9 +78,10 @@ class Counts(Likelihood):
         # The law of a sum is e^(Y z) / (1 + e^z)^(Y + rN) in z = x - log r.
         r, share = self.dispersion, _share(_shrunk_means(ledger), self.dispersion)
         N, Y, log_r = weight * ledger.counts, weight * share * ledger.totals, np.log(r / share)
-        omega = self.weights.redraw(Y + r * N, values - log_r, rng, least=_LEAST)
+        tilts, order = values - log_r, ledger.order_by_sizes
+        omega = self.weights.redraw(Y + r * N, lambda cells: tilts, order, rng, least=_LEAST)
         target = (Y - r * N) / 2.0 + omega * log_r
-        return Observations(ledger.order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
+        return Observations(order, ledger.cells, omega, target, units.centre, 0.0, weight * ledger.rounds)
 
     def expect(self, ledger: Ledger, units: Units, values: Floats) -> Observations:
         """Return what takes a solve a step towards the mode, at the dispersion that squares within cells suggest."""

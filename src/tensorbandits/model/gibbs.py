@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ from tensorbandits.ledger import Ledger
 from tensorbandits.model.borrowing import own_shares
 from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
 from tensorbandits.model.features import MOVING, FeaturePrior, RowPlace, check_modes, rewarded_levels
-from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units, Values
 from tensorbandits.model.residual import Residual
 from tensorbandits.model.sweep import Learn, Model, Prior, sweep
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -203,12 +204,12 @@ class Chain:
         model, likelihood, kinds, residual = self.model, self.likelihood, self._kinds, self.residual
         if residual is not None:
             residual.align(len(ledger))
-        values = self.values(ledger) if likelihood.augmented else _NO_VALUES
+        values = self._looked_at(ledger) if likelihood.augmented else _NO_VALUES
         observations = likelihood.observe(ledger, units, values, rng, weight=weight)
         learn_noise = likelihood.learned and residual is None
         fitted_to = observations
         if residual is not None:
-            fitted = model.at(ledger.cells, ledger.order)
+            fitted = model.at(ledger.cells, ledger.order_by_sizes)
             residual.redraw_variance(observations, fitted, units, likelihood.variance, rng)
             fitted_to = residual.soften(observations, likelihood.variance)
         noise = np.empty((sweeps, len(model.rows) + 1 + len(model.core)))
@@ -233,7 +234,7 @@ class Chain:
             keep=keep,
         )
         if residual is not None:
-            fitted = model.at(ledger.cells, ledger.order)
+            fitted = model.at(ledger.cells, ledger.order_by_sizes)
             likelihood.variance = residual.redraw(observations, fitted, units, likelihood, rng)
         return kept
 
@@ -277,8 +278,14 @@ class Chain:
 
     def values(self, ledger: Ledger) -> Floats:
         """Return the draw's values at the ledger's cells, shape (n,)."""
-        values = self.model.at(ledger.cells, ledger.order)
+        values = self.model.at(ledger.cells, ledger.order_by_sizes)
         return values if self.residual is None else values + self.residual.align(len(ledger))
+
+    def _looked_at(self, ledger: Ledger) -> Values:
+        """Return the draw's values as the likelihood takes them: all, or where it looks."""
+        if not self.likelihood.sparse or self.residual is not None:
+            return self.values(ledger)
+        return partial(self.model.at, ledger.cells)
 
     def log_likelihood(self, ledger: Ledger) -> float:
         """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -89,7 +89,7 @@ class Observations(NamedTuple):
     @classmethod
     def of(cls, ledger: Ledger, target: Floats, centre: float, squares: float = 0.0) -> Observations:
         """Return those of rewards that are all alike, given their sums; views of the ledger, valid until it changes."""
-        return cls(ledger.order, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
+        return cls(ledger.order_by_sizes, ledger.cells, ledger.counts, target, centre, squares, ledger.rounds)
 
     @classmethod
     def towards(cls, ledger: Ledger, units: Units, values: Floats, slope: Floats, information: Floats) -> Observations:
@@ -100,7 +100,7 @@ class Observations(NamedTuple):
         """
         precision = np.maximum(information, np.abs(slope))
         target = precision * values + slope
-        return cls(ledger.order, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
+        return cls(ledger.order_by_sizes, ledger.cells, precision, target, units.centre, 0.0, ledger.rounds)
 
 
 def within_reach(seen: Floats, values: Floats, perturbation: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
@@ -122,17 +122,22 @@ def whole(counts: Floats, totals: Floats) -> NDArray[np.bool_]:
     return np.asarray((counts != np.round(counts)) | (np.abs(totals - np.round(totals)) <= ROUNDING * (1.0 + totals)))
 
 
+Values = Floats | Callable[[Ints], Floats]
+
+
 class Likelihood(ABC):
     """What a sampler needs to know of rewards; what is not overridden is as for rewards whose means are the values.
 
     ``variance`` is that of a single reward about its mean, in units of which precisions are stated; ``learned`` says
     whether a sweep redraws it. ``augmented`` says whether observations depend on the present draw, so that every sweep
-    needs its own; ``rates`` whether means are rates of clicks; ``allowed`` what a reward may be, in words.
+    needs its own; ``sparse`` whether they look at the draw at some cells only; ``rates`` whether means are rates of
+    clicks; ``allowed`` what a reward may be, in words.
     """
 
     variance: float
     learned: bool = False
     augmented: ClassVar[bool] = False
+    sparse: ClassVar[bool] = False
     rates: ClassVar[bool] = False
     allowed: ClassVar[str] = "all numbers"
 
@@ -149,11 +154,12 @@ class Likelihood(ABC):
 
     @abstractmethod
     def observe(
-        self, ledger: Ledger, units: Units, values: Floats, rng: np.random.Generator, *, weight: float = 1.0
+        self, ledger: Ledger, units: Units, values: Any, rng: np.random.Generator, *, weight: float = 1.0
     ) -> Observations:
         """Redraw its own parameters, and return what the next sweep is fitted to, given the present draw.
 
-        Rewards count ``weight`` times.
+        Its ``values`` at all cells are an array (n,), or for a ``sparse`` likelihood also a function that returns one
+        which has those of some cells. Rewards count ``weight`` times.
         """
 
     def variances_at(self, cells: Ints) -> Floats:
@@ -251,7 +257,7 @@ class Gaussian(Likelihood):
     ) -> Observations:
         """Return counts and sums of rewards; they do not depend on the draw."""
         return Observations(
-            *(ledger.order, ledger.cells, weight * ledger.counts, weight * ledger.totals),
+            *(ledger.order_by_sizes, ledger.cells, weight * ledger.counts, weight * ledger.totals),
             *(units.centre, weight * units.squares, weight * ledger.rounds),
         )
 

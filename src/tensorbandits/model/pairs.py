@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +36,7 @@ from tensorbandits.model.features import (
     check_modes,
     rewarded_levels,
 )
-from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units
+from tensorbandits.model.likelihood import NOISE_RATE, NOISE_SHAPE, Gaussian, Likelihood, Observations, Units, Values
 from tensorbandits.model.residual import Residual
 from tensorbandits.tensor.pairs import Pairs, PairsLayout
 from tensorbandits.tensor.tucker import Floats, Ints
@@ -261,7 +262,7 @@ class PairsChain:
             residual.align(len(ledger))
         # Rewards that are all alike are weighed as a whole, so that the equations change only where there are new ones.
         alike = not likelihood.augmented and residual is None
-        values = self.values(ledger) if likelihood.augmented else np.zeros(0)
+        values = self._looked_at(ledger) if likelihood.augmented else np.zeros(0)
         seen = likelihood.observe(ledger, units, values, rng, weight=1.0 if alike else weight)
         times = weight if alike else 1.0
         fitted_to = seen
@@ -395,6 +396,18 @@ class PairsChain:
         """Return the draw's values at the ledger's cells, shape (n,)."""
         values = self.model.at(ledger.cells)
         return values if self.residual is None else values + self.residual.align(len(ledger))
+
+    def _looked_at(self, ledger: Ledger) -> Values:
+        """Return the draw's values as the likelihood takes them: all, or where it looks."""
+        if not self.likelihood.sparse or self.residual is not None:
+            return self.values(ledger)
+        return partial(self._at_some, ledger.cells)
+
+    def _at_some(self, cells: Ints, some: Ints) -> Floats:
+        """Return an array (n,) that has the values at some of the cells (n, d)."""
+        values = np.zeros(len(cells))
+        values[some] = self.model.at(cells[some])
+        return values
 
     def log_likelihood(self, ledger: Ledger) -> float:
         """Return the logarithm of the rewards' density given the draw, up to a constant of the ledger."""

@@ -7,17 +7,19 @@ density in ``x`` of precision ``omega``; and given ``x`` the law of ``omega`` is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from tensorbandits.base.checks import check_array, check_count
-from tensorbandits.tensor.tucker import Floats
+from tensorbandits.tensor.tucker import Floats, Ints
 
 _FAR = 12.0  # a tilt beyond which the law is the inverse Gaussian one but for e^-12, and the package's draws go wrong
 _SHARES = 8  # of all cells, of which the variates of one are redrawn
+_MIDDLE = 4.0, 16.0  # shapes for which the method that the package takes is slower than another of its own ..
+_STEEP = 2.0  # .. which is as exact from this tilt on
 _SLIGHT = 0.01  # a shape below which the package draws nothing; the mean stands for what counts so little
 
 
@@ -33,20 +35,26 @@ class Weights:
     omega: Floats = field(default_factory=lambda: np.zeros(0))
     turn: int = 0
 
-    def redraw(self, h: Floats, tilt: Floats, rng: np.random.Generator, *, least: int) -> Floats:
-        """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,); so many are redrawn at least."""
+    def redraw(
+        self, h: Floats, tilt: Callable[[Ints], Floats], order: Ints, rng: np.random.Generator, *, least: int
+    ) -> Floats:
+        """Return the variates of the cells, of laws ``PG(h, tilt)``, shape (n,); so many are redrawn at least.
+
+        Shares go round in an ``order`` of the cells. ``tilt`` returns an array (n,) that has the tilts of some cells,
+        given in that order.
+        """
         n, share = len(h), max(least, len(h) // _SHARES)
         if share < n:
             from tensorbandits.model._weight_kernels import due
 
-            cells, shapes, tilts = due(self.h, h, tilt, self.turn % n, share)
+            cells = due(self.h, h, order, self.turn % n, share)
             if len(self.omega) != n:  # what is not there yet, or is of other cells, is redrawn
                 before, self.omega = self.omega, np.empty(n)
                 self.omega[: len(before)] = before[:n]
-            self.omega[cells] = draw_weights(shapes, tilts, rng)
+            self.omega[cells] = draw_weights(h[cells], tilt(cells)[cells], rng)
             self.turn = (self.turn + share) % n
         else:
-            self.omega = draw_weights(h, tilt, rng)
+            self.omega = draw_weights(h, tilt(order), rng)
         self.h = h.copy()
         return self.omega
 
@@ -72,10 +80,17 @@ def draw_weights(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
     from polyagamma import random_polyagamma  # a compiled package that Gaussian rewards need not wait for
 
     tilt = np.abs(tilt)
-    if tilt.max(initial=0.0) <= _FAR and h.min(initial=_SLIGHT) >= _SLIGHT:
+    middle = (h > _MIDDLE[0]) & (h <= _MIDDLE[1]) & (tilt >= _STEEP)
+    few = not middle.any()
+    if few and tilt.max(initial=0.0) <= _FAR and h.min(initial=_SLIGHT) >= _SLIGHT:
         return np.asarray(random_polyagamma(h, tilt, random_state=rng, disable_checks=True))
     omega, usual = mean_weights(h, tilt), (tilt <= _FAR) & (h >= _SLIGHT)
-    omega[usual] = random_polyagamma(h[usual], tilt[usual], random_state=rng, disable_checks=True)
+    middle &= usual
+    some = usual & ~middle
+    omega[some] = random_polyagamma(h[some], tilt[some], random_state=rng, disable_checks=True)
+    omega[middle] = random_polyagamma(
+        h[middle], tilt[middle], method="alternate", random_state=rng, disable_checks=True
+    )
     far = ~usual & (h >= _SLIGHT)
     omega[far] = rng.wald(h[far] / (2.0 * tilt[far]), h[far] ** 2 / 4.0)
     return omega

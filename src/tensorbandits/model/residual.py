@@ -142,7 +142,7 @@ class Residual:
 
     def model(self, model: Packed, ledger: Ledger) -> Deviating:
         """Return a tensor with the deviations, as it is now."""
-        values = model.at(ledger.cells, ledger.order) + self.align(len(ledger))
+        values = model.at(ledger.cells, ledger.order_by_sizes) + self.align(len(ledger))
         return Deviating(model.copy(), ledger.cells.copy(), values)
 
     def redraw(

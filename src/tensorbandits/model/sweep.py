@@ -12,12 +12,14 @@ draw from its conditional law.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tensorbandits.base.checks import Cell, check_array
+from tensorbandits.ledger import by_sizes
 from tensorbandits.model.likelihood import Observations
 from tensorbandits.tensor.allowed import Allowed
 from tensorbandits.tensor.best import best_packed
@@ -44,10 +46,13 @@ class Model(PackedModel):
         self.shape, self.rank, self.affine = shape, rank, affine
         self.dims: Ints = np.array([shape, rank, [int(affine)] * len(rank)], dtype=np.int64)
         self.rows, self.core, self.offset = rows, core, offset
-        # The compiler writes out the short loops when it knows the ranks. It does so for rank 2 in up to four modes,
-        # the commonest case; the code for all other ranks is compiled once.
-        static = set(rank) == {2} and 2 <= len(rank) <= 4
-        self.static = ((0,) * 2 ** (len(rank) - 2), (0, 0), (0, 0)) if static else ((), (), ())
+        self.modes: Ints = np.array(by_sizes(shape), dtype=np.int64)  # as sweeps go through them
+        # Where the entries of a core whose modes are so sorted stand.
+        self.places: Ints = np.arange(math.prod(rank)).reshape(rank).transpose(self.modes).ravel()
+        # The compiler writes out the short loops when it knows the ranks of the last two modes, if these are 2 or 3;
+        # the code for all other ranks is compiled once.
+        last = [rank[j] for j in self.modes.tolist()[-2:]]
+        self.static = ((0,) * last[0], (0,) * last[1]) if last in ([2, 2], [3, 3]) else ((), ())
 
     @classmethod
     def of(cls, tensor: Tucker) -> Self:
@@ -70,12 +75,15 @@ class Model(PackedModel):
         return result
 
     def at(self, cells: Ints, order: Ints | None = None) -> Floats:
-        """Return the values at valid cells (n, d), shape (n,); sooner if their ``order`` by levels (n,) is given."""
+        """Return the values at valid cells (n, d), shape (n,); sooner if their ``order`` by sizes (n,) is given.
+
+        Of an order that leaves out some cells, the values of these are not worked out.
+        """
         from tensorbandits.model._value_kernels import values
 
         order = np.arange(len(cells)) if order is None else order
         cells = np.ascontiguousarray(cells)  # the kernel is compiled for these
-        return np.asarray(values(self.core, self.rows, self.dims, cells, order, self.offset))
+        return np.asarray(values(self.core, self.rows, self.dims, self.modes, self.places, cells, order, self.offset))
 
     def negated(self) -> Model:
         """Return the model of minus the values."""
@@ -190,7 +198,7 @@ def sweep(
     numbers = np.array((*start, observations.squares, rate or 0.0))
     kept = np.empty((keep, noise.shape[1]))
     sweeps(
-        *(*observations[:4], model.dims, model.static, model.rows, model.core, numbers),
+        *(*observations[:4], model.dims, model.modes, model.places, model.static, model.rows, model.core, numbers),
         *(prior.rows, prior.core, prior.precision, prior.kind, prior.gammas),
         *(noise, np.zeros((len(noise), 1 + len(prior.gammas))) if gammas is None else gammas),
         *(flags, kept),

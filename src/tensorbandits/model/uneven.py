@@ -59,7 +59,8 @@ class Uneven(Gaussian):
             at *= self.ratios[mode][levels]
         squares = weight * float((_squares(ledger, units.centre) / at).sum())
         target = weight * ledger.totals / at
-        return Observations(ledger.order, cells, counts / at, target, units.centre, squares, weight * ledger.rounds)
+        order, rounds = ledger.order_by_sizes, weight * ledger.rounds
+        return Observations(order, cells, counts / at, target, units.centre, squares, rounds)
 
     def _at(self, cells: Ints) -> Floats:
         """Return the products of the ratios of valid cells (n, d), shape (n,)."""

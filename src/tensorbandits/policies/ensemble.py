@@ -194,14 +194,14 @@ class EnsembleOracle:
         if not self.likelihood.augmented:
             self._solve(model, prior, self.likelihood.expect(ledger, about, perturbation), perturbation, units)
             return
-        before = model.at(ledger.cells, ledger.order)
+        before = model.at(ledger.cells, ledger.order_by_sizes)
         for left in range(steps - 1, -1, -1):
             push, slopes = self.likelihood.held(ledger, before, perturbation)
             seen = self.likelihood.expect(ledger, about, before)
             seen = seen._replace(precision=seen.precision + slopes, target=seen.target + slopes * before)
             self._solve(model, prior, seen, push, units)
             if left:
-                after = model.at(ledger.cells, ledger.order)
+                after = model.at(ledger.cells, ledger.order_by_sizes)
                 if np.abs(after - before).max() < _SETTLED * units.scale:
                     return
                 before = after

@@ -30,7 +30,7 @@ from tensorbandits.policies.approximate import check_core
 from tensorbandits.policies.recent import Recent, model_of
 from tensorbandits.policies.tuning import USUAL, Tuning
 from tensorbandits.tensor.packed import Packed, PackedModel
-from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout, usual_columns
+from tensorbandits.tensor.pairs import MOST_ENTRIES, PairsLayout, columns_once, usual_columns
 from tensorbandits.tensor.tucker import Floats, Ints
 
 _AUTO = (2, 3)  # ranks that are tried side by side
@@ -156,6 +156,15 @@ def pairs_columns(rank: Rank, shape: Cell) -> Cell:
         return ranks
     resolve_rank(rank, shape)  # refuses any other word
     return usual_columns(shape)
+
+
+def _as_once(candidate: Candidate, shape: Cell, chain: Mapping[str, Any], features: DescribedModes) -> Candidate:
+    """Return the candidate with the columns that its saved chain has, if these are the usual ones of then."""
+    if candidate.structure != "pairs" or candidate.rank != usual_columns(shape) or not chain:
+        return candidate
+    ranks = (candidate.rank, columns_once(shape))
+    fits = (rank for rank in ranks if layout_of(shape, rank, features).entries == np.size(chain["cores"]))
+    return candidate._replace(rank=found) if (found := next(fits, candidate.rank)) != candidate.rank else candidate
 
 
 def _pairs_numbers(layout: PairsLayout) -> int:
@@ -361,6 +370,9 @@ class Sampler:
         """Take back what :meth:`state` returned."""
         if state["chain"] and self.candidate.later and state["chain"]["structure"] == self.candidate.later.structure:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0), self.features)
+        once = _as_once(self.candidate, self.shape, state["chain"], self.features)
+        if once is not self.candidate:
+            self.grow(self.shape, once, np.random.default_rng(0), self.features)
         self.chain = self._chain_of(state["chain"]) if state["chain"] else None
         self.ladder.restore(state["ladder"], self._chain_of)
         state = {"looked": 0.0, **state}  # states did not always have it

@@ -33,7 +33,8 @@ _MOST_STEPS = 1_000_000  # of a search, about a tenth of a second
 _MANY = 2_000  # choices, from which on passing messages pays
 _ROUNDS = 3  # of passing messages
 _LARGEST = 1e120  # number of a tensor; those of larger ones multiply to what no float holds
-_TOGETHER = 400  # numbers that a sampler draws together, in about a millisecond
+_TOGETHER = 600  # numbers that a sampler draws together, in about five milliseconds
+_TOGETHER_ONCE = 400  # that were, of tensors that were saved then
 _OPEN_COLUMNS = 2  # of a mode that has too many levels to be complete
 _FEW_LEVELS = 64  # of a mode whose main effects are drawn together with all else
 _NONE = np.zeros(0, dtype=np.int64)
@@ -47,8 +48,8 @@ class Found(NamedTuple):
     bound: float
 
 
-def usual_columns(shape: Cell) -> Cell:
-    """Return the columns of each mode where none are told: complete as far as few numbers are drawn together.
+def usual_columns(shape: Cell, together: int = _TOGETHER) -> Cell:
+    """Return the columns of each mode where none are told: complete as far as few numbers are drawn ``together``.
 
     >>> usual_columns((4, 3, 60)), usual_columns((6,) * 12)
     ((3, 2, 2), (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2))
@@ -58,10 +59,19 @@ def usual_columns(shape: Cell) -> Cell:
         tried = tuple(p - 1 if p <= most else min(p - 1, _OPEN_COLUMNS) for p in shape)
         layout = PairsLayout(shape, tried)
         mains = sum(q for q, whole in zip(layout.columns, layout.complete, strict=True) if whole)
-        if layout.entries + mains > _TOGETHER:
+        if layout.entries + mains > together:
             break
         ranks = tried
     return ranks
+
+
+def columns_once(shape: Cell) -> Cell:
+    """Return the columns that modes had where none were told, when fewer numbers were drawn together.
+
+    >>> usual_columns((11, 10, 9, 8)), columns_once((11, 10, 9, 8))
+    ((10, 9, 8, 7), (2, 9, 8, 7))
+    """
+    return usual_columns(shape, _TOGETHER_ONCE)
 
 
 class PairsLayout:
