@@ -20,6 +20,7 @@ from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
 from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
+from tensorbandits.model.features import Scales
 from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.pairs import layout_of
@@ -215,6 +216,7 @@ class Sampler:
     ) -> None:
         self.shape, self.candidate, self._likelihood, self.tuning = shape, candidate, likelihood, tuning
         self.features = features
+        self._scales: Scales = {}  # tau and phi of modes whose levels have features, where these are not learned
         self.chain: AnyChain | None = None
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
@@ -234,7 +236,7 @@ class Sampler:
             residual=self.deviates,  # as neighbours on the ladder exchange their states
             features=self.features,
         )
-        return chain.calm(units) if self._likelihood.augmented and sweeps else chain
+        return self._held(chain.calm(units) if self._likelihood.augmented and sweeps else chain)
 
     def begin(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> None:
         """Start from the prior."""
@@ -266,6 +268,22 @@ class Sampler:
         if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
             self.chain = self.start(units, rng).calm(units)
         self.recent.keep(self.chain.model.line())
+
+    def hold(self, scales: Scales) -> None:
+        """Have the shares that features explain be those of the posterior itself; without any, they are learned.
+
+        Colder chains would take noise for what levels have of their own: as rewards count more often than they came.
+        """
+        self._scales = scales
+        for chain in (self.chain, *self.ladder.chains):
+            if chain is not None:
+                self._held(chain)
+
+    def _held(self, chain: AnyChain) -> AnyChain:
+        """Return a chain that keeps to what holds for all of them."""
+        for mode, one in chain.features.items():
+            one.hold(self._scales.get(mode))
+        return chain
 
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
