@@ -24,7 +24,7 @@ from scipy.special import betainc, betaln
 from tensorbandits.tensor.tucker import Floats, Ints
 
 SHAPE = 0.125  # of the prior of the share that features explain, a beta law: much of it is near 0, and near 1 ...
-OWN_SHAPE = 1.0  # ... little of it, as there are features that determine rows
+OWN_SHAPE = 2.0  # ... little of it, as there are features that determine rows
 SURE = 0.25  # how likely that is
 NONE = 0.001  # tau, where they do
 LEAST = 0.01  # tau and phi that are learned else: less says as much

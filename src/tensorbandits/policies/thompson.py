@@ -52,6 +52,7 @@ _SURE: Floats = np.ones(1)
 _APART = 2**12  # cells at most, where a draw of each alone is made: it lists them all, in files and snapshots too
 _SMALLEST_DECAY = 1e-3
 _BETWEEN = 4  # sweeps from one draw to the next that is looked at
+_SETTLING = 4  # times as many sweeps before the posterior's chain is asked what features explain
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
 
 
@@ -462,7 +463,7 @@ class GibbsOracle:
         warm = self.guardian
         if warm.chain is None:
             self._begin_watching(sampler, units, rng)
-            warm.sweep(ledger, units, rng, self.max_sweeps, 1.0)
+            warm.sweep(ledger, units, rng, _SETTLING * self.max_sweeps, 1.0)
         assert warm.chain is not None
         sampler.hold({mode: (one.tau, one.phi) for mode, one in warm.chain.features.items()})
 
