@@ -6,9 +6,9 @@ G (p, k)    features along axes in which those of rewarded levels are uncorrelat
 s (k,)      squares of its columns over rewarded levels   told        axes along which these have features, the first
 C (q, k)    coefficients along the axes                   M (q, p)    what rows are about, C T
 place       where the mode's rows start, how wide they are, how many columns are fixed, where its columns start
-numbers     tau, phi; how many features there are; the least tau and phi that are learned; the shapes of the prior of the
-            share, at 0 and at 1; tau where features determine the rows, and the log odds of that, over the density of
-            the share's logit but for powers of tau and phi; whether all this is learned
+numbers     tau, phi; how many features there are; the least tau and phi that are learned; the shapes of the prior of
+            the share, at 0 and at 1; tau where features determine the rows, and the log odds of that, over the density
+            of the share's logit but for powers of tau and phi; whether all this is learned
 x           the logarithm of phi^2 / tau^2, the share's logit: both squares add up to 1
 
 The last axis, which ``told`` does not count, is the constant 1: its coefficients are the average row, of prior
@@ -253,11 +253,11 @@ def weigh(
     noise: Floats,
     tries: Floats,
 ) -> None:
-    """Redraw tau and phi, if they are ``learned``, given the rewards with rows averaged out, by Metropolis steps; then what is each level's own.
+    """Redraw tau and phi, if they are ``learned``, given the rewards, rows averaged out; then what is levels' own.
 
     What features say, ``guided`` (q, p), keeps its ratios, and the average row ``base`` (q,) stays. There are three
-    steps on the logit of the share, and one to rows that features determine, or from these to a logit drawn between
-    those of 3/4 and of the largest share that is learned. Then come normal numbers for what is the levels' own.
+    Metropolis steps on the logit of the share, and one to rows that features determine, or from these to a logit drawn
+    between those of 3/4 and of the largest share that is learned. Numbers for what is levels' own follow in ``noise``.
     """
     q, phi = len(own), numbers[PHI]
     left, L, y = np.empty((len(A), q)), np.empty((q, q)), np.empty(q)

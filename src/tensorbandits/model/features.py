@@ -7,13 +7,14 @@ With ``F`` (p, m) the features of the levels of a mode, standardised, and ``U`` 
 where ``phi^2 = 1 - tau^2`` is the share of the rows that features explain: the core has a scale of its own, so that
 rows need none. With probability 1/4 features determine rows (``tau`` is next to nothing), else the prior of the share
 is a beta law with shapes 1/8 and 2, much of it near 0: features may well say everything, or nothing. Numbers that are
-all drawn together have one with both shapes 1/8. Without the average row ``b``, features that are about 0 could not say anything of rows that are not; and where structures have
-main effects, rows can be moved by the same with no value changed.
+all drawn together have one with both shapes 1/8. Without the average row ``b``, features that are about 0 could not say
+anything of rows that are not; and where structures have main effects, rows can be moved by the same with no value
+changed.
 
 Every step draws from the exact conditional law, or is a Metropolis step that leaves it alone. Those given the rows
 (*centred*) move when levels have much of their own; those that move the rows too, given the rewards (*non-centred*),
-move when they have little: the scales then with these rows averaged out. The rows of levels without rewards are averaged out, and redrawn next: else the scales could
-not leave them behind.
+move when they have little: the scales then with these rows averaged out. Those of levels without rewards always are,
+and are redrawn next: else the scales could not leave them behind.
 """
 
 from __future__ import annotations
