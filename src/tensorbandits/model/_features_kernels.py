@@ -208,7 +208,7 @@ def level_given(
     overwritten by the Cholesky factor of the precision of what is the level's own, and ``y`` by its solution with that.
     """
     q = len(y)
-    value = -q * np.log(tau)
+    value: float = -q * np.log(tau)
     for a in range(q):
         y[a] = left[i, a]
         for c in range(q):
@@ -303,7 +303,8 @@ def weigh(
 @part
 def slab(numbers: Floats, tau: float, phi: float) -> float:
     """Return the log prior density of the share's logit over the probability that features determine the rows."""
-    return 2.0 * (numbers[OWN] * np.log(tau) + numbers[GUIDED] * np.log(phi)) - numbers[ODDS]
+    density: float = 2.0 * (numbers[OWN] * np.log(tau) + numbers[GUIDED] * np.log(phi)) - numbers[ODDS]
+    return density
 
 
 @entry((F1, I1, F1, F3, F2, I1, F2, F2, F1, F2, I1, INT, F1, F1, F1, F1))

@@ -274,10 +274,9 @@ class Sampler:
 
         Colder chains would take noise for what levels have of their own: as rewards count more often than they came.
         """
-        self._scales = scales
-        for chain in (self.chain, *self.ladder.chains):
-            if chain is not None:
-                self._held(chain)
+        if scales != self._scales and self.chain is not None:
+            self._scales = scales
+            self._held(self.chain)
 
     def _held(self, chain: AnyChain) -> AnyChain:
         """Return a chain that keeps to what holds for all of them."""
@@ -290,6 +289,8 @@ class Sampler:
         received = ledger.received
         assert self.chain is not None
         if received >= self.ladder_due and not self.chain.joint:  # one that cannot be stuck needs no help
+            for chain in self.ladder.chains:  # of the same law but for their temperature
+                self._held(chain)
             for _ in range(min(sweeps, 4 * RUNGS)):
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
@@ -351,7 +352,7 @@ class Sampler:
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
         self.features = features
         self.ladder.grow(shape, candidate.rank, self.numbers, rng, features)
-        self.recent = Recent()
+        self.recent, self._scales = Recent(), {}
 
     def describe(self, features: DescribedModes) -> None:
         """Go on with other features of the levels; where they are of other columns, all starts from the prior."""
@@ -360,7 +361,7 @@ class Sampler:
         for chain in (self.chain, *self.ladder.chains):
             if chain is not None:
                 chain.describe(features)
-        self.features = features
+        self.features, self._scales = features, {}
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -379,7 +380,7 @@ class Sampler:
         """Take back what :meth:`state` returned."""
         if state["chain"] and self.candidate.later and state["chain"]["structure"] == self.candidate.later.structure:
             self.grow(self.shape, self.candidate.later, np.random.default_rng(0), self.features)
-        self.chain = self._chain_of(state["chain"]) if state["chain"] else None
+        self.chain, self._scales = self._chain_of(state["chain"]) if state["chain"] else None, {}
         self.ladder.restore(state["ladder"], self._chain_of)
         state = {"looked": 0.0, **state}  # states did not always have it
         self.ladder_due, self.score, self.credit, self.looked = (
