@@ -21,7 +21,9 @@ def made(levels, features, q, fixed, seed):
     rows = rng.standard_normal(before + levels * width + 3)
     place = np.array([before, width, fixed, 2], dtype=np.int64)
     share = rng.uniform(0.05, 0.95)
-    numbers = np.array([np.sqrt(1 - share), np.sqrt(share), features, 1e-2, (0.125, 1.0)[seed % 2], 1.0])
+    tau = 1e-3 if seed == 3 else np.sqrt(1 - share)  # features determine rows
+    shapes = ((0.125, 1.0), (1.0, 0.5))[seed % 2]
+    numbers = np.array([tau, np.sqrt(1 - tau**2), features, 1e-2, *shapes, 1e-3, 4.0 * (seed % 2), 1.0])
     x = rows[before : before + levels * width].reshape(levels, width)[:, fixed:] / sizes
     return rng, axes, rows, place, sizes, numbers, x
 
@@ -64,14 +66,18 @@ def test_rows_move_with_their_coefficients(case, seed):
     C, M = rng.standard_normal((q, k)), rng.standard_normal((levels, q, q))
     A, b = M @ np.swapaxes(M, 1, 2), rng.standard_normal((levels, q))
     some = np.append(np.sort(rng.choice(axes.told, min(axes.told, 2), replace=False)), k - 1).astype(np.int64)
-    noise, tries = rng.standard_normal(3 + q * len(some)), rng.standard_exponential(3)
-    expected = plain.move(x, A, b, axes.levels, axes.G, numbers, C.T, some, noise, tries)
+    noise, tries = rng.standard_normal(3 + q * (levels + len(some))), rng.standard_exponential(5)
+    scales = int(seed != 2)
+    expected = plain.move(A, b, axes.levels, axes.G, numbers, C.T, some, noise, tries, scales)
     means, precision = np.zeros_like(rows), np.zeros(2 + q + fixed)
     move_rows(
-        *(rows, place, sizes, A, b, axes.levels, axes.G, axes.T, numbers, C, some, noise, tries, means, precision)
+        *(rows, place, sizes, A, b, axes.levels, axes.G, axes.T, numbers, C, some, scales, noise, tries),
+        *(means, precision),
     )
     found, _ = about(place, sizes, levels, rows, precision)
-    np.testing.assert_allclose(found, expected[0], atol=1e-9)
+    np.testing.assert_allclose(found[axes.levels], expected[0], atol=1e-9)
+    rest = np.setdiff1d(np.arange(levels), axes.levels)
+    np.testing.assert_array_equal(found[rest], x[rest])
     np.testing.assert_allclose(C.T, expected[1], atol=1e-9)
     np.testing.assert_allclose(numbers[:2], expected[2:], rtol=1e-9)
     np.testing.assert_allclose(about(place, sizes, levels, means, precision)[0], axes.G @ expected[1], atol=1e-9)

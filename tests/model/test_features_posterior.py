@@ -11,7 +11,7 @@ from scipy import stats
 from tensorbandits import Ledger
 from tensorbandits.model.chains import chain_from_prior
 from tensorbandits.model.clicks import Clicks
-from tensorbandits.model.described import LEAST, described
+from tensorbandits.model.described import LEAST, NONE, OWN_SHAPE, SURE, described
 from tensorbandits.model.described import SHAPE as SHARES
 from tensorbandits.model.gibbs import OFFSET_VARIANCE
 from tensorbandits.model.likelihood import Gaussian, Units
@@ -20,20 +20,15 @@ from tensorbandits.model.pairs import _PAIRS
 FEATURES = np.array([[1.0, 0.3], [-1.0, 0.5], [0.4, -1.2], [1.2, -0.9]])  # nothing is known of the last level
 SHAPE, UNITS = (4, 3), Units(0.2, 1.2)
 CELLS = np.array([(i, j) for i in range(3) for j in range(3)])
-GRID = np.linspace(-6, 6, 4001)
 
 
 def scales_of(z):
-    """tau and phi from their prior: phi^2 has a beta law, cut where one of them is next to nothing."""
-    law = stats.beta(SHARES, SHARES)
-    below = law.cdf(LEAST**2)
-    ratios = stats.norm.cdf(GRID)
-    shares = np.where(ratios < 0.5, law.ppf(below + (1 - 2 * below) * ratios), 0.5)
-    shares = np.where(ratios < 0.5, shares, 1.0 - shares[::-1])
-    small = np.minimum(shares, shares[::-1])  # of which one loses no digits
-    logs = np.where(ratios < 0.5, 1.0, -1.0) * (np.log(small) - np.log1p(-small))
-    x = np.interp(z, GRID, logs)
-    return 1 / np.sqrt(1 + np.exp(x)), 1 / np.sqrt(1 + np.exp(-x))
+    """tau and phi from their prior: features determine rows, or phi^2 has a beta law, cut where a scale is nothing."""
+    law, u = stats.beta(SHARES, OWN_SHAPE), stats.norm.cdf(z)
+    below, upto = law.cdf([LEAST**2, 1.0 - LEAST**2])
+    tau = np.sqrt(1.0 - law.ppf(below + (upto - below) * np.minimum(u / (1.0 - SURE), 1.0)))
+    tau = np.where(u > 1.0 - SURE, NONE, tau)
+    return tau, np.sqrt(1.0 - tau**2)
 
 
 def tensors(z, structure):

@@ -34,8 +34,8 @@ def redraw(x, levels, G, told, numbers, base, noise, steps, tries):
 
 
 def log_prior(tau, phi, numbers):
-    """The logarithm of the prior density of log(phi^2 / tau^2): the share phi^2 has a beta law."""
-    return numbers[4] * np.log(tau**2 * phi**2)
+    """The logarithm of the prior density of log(phi^2 / tau^2), but for a constant: the share phi^2 has a beta law."""
+    return 2.0 * numbers[4] * np.log(phi) + 2.0 * numbers[5] * np.log(tau)
 
 
 def metropolis(tau, phi, log_density, lengths, numbers, steps, tries):
@@ -43,34 +43,60 @@ def metropolis(tau, phi, log_density, lengths, numbers, steps, tries):
     for length, step, trial in zip(lengths, steps, tries):
         ratio = phi**2 / tau**2 * np.exp(length * step)
         moved = (1 / np.sqrt(1 + ratio), np.sqrt(ratio / (1 + ratio)))
-        if min(moved) >= numbers[3] and log_density(*moved) - log_density(tau, phi) > -trial:
+        fine = tau > numbers[6] and min(moved) >= numbers[3]
+        if fine and log_density(*moved) - log_density(tau, phi) > -trial:
             tau, phi = moved
     return tau, phi
 
 
-def move(x, A, b, levels, G, numbers, C, axes, noise, tries):
-    """Return rows, coefficients, tau and phi redrawn given the rewards, in one long line of the rows' numbers."""
+def move(A, b, levels, G, numbers, C, axes, noise, tries, scales):
+    """Return rows of the levels, coefficients, tau and phi redrawn given the rewards."""
     tau, phi, m = numbers[:3]
-    q = x.shape[1]
+    q = b.shape[1]
     big = np.zeros((len(levels) * q, len(levels) * q))
     for n, i in enumerate(levels):
         big[n * q : (n + 1) * q, n * q : (n + 1) * q] = A[i]
     says, F = b[levels].ravel(), G[levels]
     base, mean = np.tile(C[-1], len(levels)), (F[:, :-1] @ C[:-1]).ravel()
-    own = x[levels].ravel() - mean - base
+
+    def evidence(t, p):
+        """The density of what rewards say of rows, these averaged out."""
+        about = p / phi * mean + base
+        left, K = says - big @ about, big + np.eye(len(big)) / t**2
+        value = says @ about - 0.5 * about @ big @ about + 0.5 * left @ np.linalg.solve(K, left)
+        return value - 0.5 * np.linalg.slogdet(t**2 * K)[1]
 
     def log_density(t, p):
-        row = t / tau * own + p / phi * mean + base
-        return says @ row - 0.5 * row @ big @ row + log_prior(t, p, numbers)
+        return evidence(t, p) + log_prior(t, p, numbers)
 
-    t, p = metropolis(tau, phi, log_density, (0.2, 1.0, 5.0), numbers, noise[:3], tries)
-    own, mean, C, tau, phi = t / tau * own, p / phi * mean, np.vstack([p / phi * C[:-1], C[-1:]]), t, p
+    t, p = tau, phi
+    if scales:
+        t, p = metropolis(tau, phi, log_density, (0.2, 1.0, 5.0), numbers, noise[:3], tries)
+        t, p = leap(t, p, evidence, numbers, *tries[3:])
+    left = says - big @ (p / phi * mean + base)
+    by_level = noise[3 : 3 + b.size].reshape(b.shape)[levels].ravel()
+    own = solve_spd(big + np.eye(len(big)) / t**2, left, by_level)
+    mean, C, tau, phi = p / phi * mean, np.vstack([p / phi * C[:-1], C[-1:]]), t, p
     design = np.kron(F[:, axes], np.eye(q))
     rest = own + mean + base - design @ C[axes].ravel()
     loose = np.where(np.array(axes) < len(C) - 1, m / phi**2, 1.0)
     precision = design.T @ big @ design + np.diag(np.repeat(loose, q))
     C = C.copy()
-    C[axes] = solve_spd(precision, design.T @ (says - big @ rest), noise[3 : 3 + len(axes) * q]).reshape(-1, q)
-    x = x.copy()
-    x[levels] = own.reshape(-1, q) + F @ C
-    return x, C, tau, phi
+    C[axes] = solve_spd(precision, design.T @ (says - big @ rest), noise[3 + b.size :]).reshape(-1, q)
+    return own.reshape(-1, q) + F @ C, C, tau, phi
+
+
+def leap(tau, phi, evidence, numbers, trial, where):
+    """Return both scales after a try to have features determine rows, or no longer."""
+    least, none, odds = numbers[3], numbers[6], numbers[7]
+    low, high = np.log(3.0), np.log((1 - least**2) / least**2)
+    if tau > none:
+        ratio, there = np.log(phi**2 / tau**2), (none, np.sqrt(1 - none**2))
+        gain = odds - log_prior(tau, phi, numbers) - np.log(high - low)
+        if not low <= ratio <= high:
+            return tau, phi
+    else:
+        ratio = np.exp(low + (high - low) * np.exp(-where))
+        there = (1 / np.sqrt(1 + ratio), np.sqrt(ratio / (1 + ratio)))
+        gain = log_prior(*there, numbers) - odds + np.log(high - low)
+    return there if gain + evidence(*there) - evidence(tau, phi) > -trial else (tau, phi)

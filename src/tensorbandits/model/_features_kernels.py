@@ -6,9 +6,10 @@ G (p, k)    features along axes in which those of rewarded levels are uncorrelat
 s (k,)      squares of its columns over rewarded levels   told        axes along which these have features, the first
 C (q, k)    coefficients along the axes                   M (q, p)    what rows are about, C T
 place       where the mode's rows start, how wide they are, how many columns are fixed, where its columns start
-numbers     tau, phi; how many features there are; the least tau and phi; the shape of the share's prior; whether it is
-            learned
-x           the logarithm of phi^2 / tau^2, where both squares add up to 1
+numbers     tau, phi; how many features there are; the least tau and phi that are learned; the shapes of the prior of
+            the share, at 0 and at 1; tau where features determine the rows, and the log odds of that, over the density
+            of the share's logit but for powers of tau and phi; whether all this is learned
+x           the logarithm of phi^2 / tau^2, the share's logit: both squares add up to 1
 
 The last axis, which ``told`` does not count, is the constant 1: its coefficients are the average row, of prior
 deviation 1.
@@ -24,7 +25,7 @@ from tensorbandits.base.compiled import F1, F2, F3, FLOAT, I1, I2, INT, entry, p
 from tensorbandits.model._solve_kernels import draw
 from tensorbandits.tensor.tucker import Floats, Ints
 
-TAU, PHI, COUNT, LEAST, SHAPE, LEARNED = range(6)
+TAU, PHI, COUNT, LEAST, GUIDED, OWN, NONE, ODDS, LEARNED = range(9)
 START, WIDTH, FIXED, COLUMN = range(4)
 
 
@@ -36,12 +37,15 @@ def scales_at(x: float) -> tuple[float, float]:
 
 @part
 def step(numbers: Floats, owns: int, own: float, guides: int, guided: float, noise: Floats, tries: Floats) -> None:
-    """Redraw tau and phi by three Metropolis steps, given so many numbers of each and their sums of squares."""
-    for k in range(3 if numbers[LEARNED] > 0.0 else 0):
+    """Redraw tau and phi by three Metropolis steps, given so many numbers of each and their sums of squares.
+
+    Rows that features determine say nothing but that: these leave it only when they are averaged out.
+    """
+    for k in range(3 if numbers[LEARNED] > 0.0 and numbers[TAU] > numbers[NONE] else 0):
         tau, phi = numbers[TAU], numbers[PHI]
         x = 2.0 * np.log(phi / tau)
         t, f = scales_at(x + 3.0**k * 2.0 / np.sqrt(owns + guides + 1.0) * noise[k])
-        gain = (2.0 * numbers[SHAPE] - owns) * np.log(t / tau) + (2.0 * numbers[SHAPE] - guides) * np.log(f / phi)
+        gain = (2.0 * numbers[OWN] - owns) * np.log(t / tau) + (2.0 * numbers[GUIDED] - guides) * np.log(f / phi)
         gain -= 0.5 * (own * (t**-2.0 - tau**-2.0) + guided * (f**-2.0 - phi**-2.0))
         if min(t, f) >= numbers[LEAST] and gain > -tries[k]:
             numbers[TAU], numbers[PHI] = t, f
@@ -199,7 +203,49 @@ def equations(
 
 
 @part
-def stretch(
+def level_given(
+    i: int, tau: float, times: float, guided: Floats, left: Floats, A: Floats, L: Floats, y: Floats
+) -> float:
+    """Return the log density of a level's rewards, with its row averaged out, but for what all scales have in common.
+
+    The row is about ``times`` what features say. ``left`` are its equations with the average row taken off; ``L`` is
+    overwritten by the Cholesky factor of the precision of what is the level's own, and ``y`` by its solution with that.
+    """
+    q = len(y)
+    value: float = -q * np.log(tau)
+    for a in range(q):
+        y[a] = left[i, a]
+        for c in range(q):
+            y[a] -= times * A[i, a, c] * guided[c, i]
+        value += 0.5 * times * guided[a, i] * (left[i, a] + y[a])
+    for a in range(q):
+        for c in range(a + 1):
+            x = A[i, a, c]
+            if c == a:
+                x += 1.0 / (tau * tau)
+            for e in range(c):
+                x -= L[a, e] * L[c, e]
+            L[a, c] = np.sqrt(x) if c == a else x / L[c, c]
+        for c in range(a):
+            y[a] -= L[a, c] * y[c]
+        y[a] /= L[a, a]
+        value += 0.5 * y[a] * y[a] - np.log(L[a, a])
+    return value
+
+
+@part
+def evidence(
+    tau: float, times: float, guided: Floats, left: Floats, A: Floats, levels: Ints, L: Floats, y: Floats
+) -> float:
+    """Return the log density of the rewards of all levels, with their rows averaged out."""
+    total = 0.0
+    for i in levels:
+        total += level_given(i, tau, times, guided, left, A, L, y)
+    return total
+
+
+@part
+def weigh(
     numbers: Floats,
     own: Floats,
     guided: Floats,
@@ -207,47 +253,68 @@ def stretch(
     A: Floats,
     b: Floats,
     levels: Ints,
+    learned: bool,
     noise: Floats,
     tries: Floats,
 ) -> None:
-    """Redraw tau and phi by three Metropolis steps, given the rewards, with the parts (q, p) of rows that they scale.
+    """Redraw tau and phi, if they are ``learned``, given the rewards, rows averaged out; then what is levels' own.
 
-    The ratios in each part stay, and so does the average row ``base`` (q,).
+    What features say, ``guided`` (q, p), keeps its ratios, and the average row ``base`` (q,) stays. There are three
+    Metropolis steps on the logit of the share, and one to rows that features determine, or from these to a logit drawn
+    between those of 3/4 and of the largest share that is learned. Numbers for what is levels' own follow in ``noise``.
     """
-    if numbers[LEARNED] <= 0.0:
-        return
-    q = len(own)
-    both, square_own, square_guided, slope_own, slope_guided = 0.0, 0.0, 0.0, 0.0, 0.0
+    q, phi = len(own), numbers[PHI]
+    left, L, y = np.empty((len(A), q)), np.empty((q, q)), np.empty(q)
     for i in levels:
         for a in range(q):
-            y, u, v = b[i, a], 0.0, 0.0
+            left[i, a] = b[i, a]
             for c in range(q):
-                y -= A[i, a, c] * base[c]
-                u += A[i, a, c] * own[c, i]
-                v += A[i, a, c] * guided[c, i]
-            square_own += own[a, i] * u
-            both += guided[a, i] * u
-            square_guided += guided[a, i] * v
-            slope_own += own[a, i] * y
-            slope_guided += guided[a, i] * y
-    tau, phi = numbers[TAU], numbers[PHI]
-    here = slope_own + slope_guided - 0.5 * (square_own + square_guided) - both
-    for k in range(3):
-        x = 2.0 * np.log(numbers[PHI] / numbers[TAU])
-        t, f = scales_at(x + (0.2, 1.0, 5.0)[k] * noise[k])
-        g, h = t / tau, f / phi  # what both parts are multiplied with
-        there = g * slope_own + h * slope_guided - 0.5 * (g * g * square_own + h * h * square_guided) - g * h * both
-        gain = there - here + 2.0 * numbers[SHAPE] * np.log(t * f / (numbers[TAU] * numbers[PHI]))
-        if min(t, f) >= numbers[LEAST] and gain > -tries[k]:
-            numbers[TAU], numbers[PHI], here = t, f, there
-    g, h = numbers[TAU] / tau, numbers[PHI] / phi
+                left[i, a] -= A[i, a, c] * base[c]
+    if learned:
+        here = evidence(numbers[TAU], 1.0, guided, left, A, levels, L, y)
+        lowest, highest = np.log(3.0), np.log(numbers[LEAST] ** -2.0 - 1.0)
+        for k in range(4):
+            none, x = numbers[TAU] <= numbers[NONE], 2.0 * np.log(numbers[PHI] / numbers[TAU])
+            gain = 0.0
+            if k == 3 and none:
+                x = lowest + (highest - lowest) * np.exp(-tries[4])
+                t, f = scales_at(x)
+                gain = slab(numbers, t, f) + np.log(highest - lowest)
+            elif k == 3:
+                if x < lowest or x > highest:
+                    continue
+                t = numbers[NONE]
+                f = np.sqrt(1.0 - t * t)
+                gain = -slab(numbers, numbers[TAU], numbers[PHI]) - np.log(highest - lowest)
+            else:
+                t, f = scales_at(x + (0.2, 1.0, 5.0)[k] * noise[k])
+                if none or min(t, f) < numbers[LEAST]:
+                    continue
+                gain = slab(numbers, t, f) - slab(numbers, numbers[TAU], numbers[PHI])
+            there = evidence(t, f / phi, guided, left, A, levels, L, y)
+            if gain + there - here > -tries[k]:
+                numbers[TAU], numbers[PHI], here = t, f, there
+    for i in levels:
+        level_given(i, numbers[TAU], numbers[PHI] / phi, guided, left, A, L, y)
+        for a in range(q - 1, -1, -1):
+            x = y[a] + noise[3 + i * q + a]
+            for c in range(a + 1, q):
+                x -= L[c, a] * own[c, i]
+            own[a, i] = x / L[a, a]
+    factor = numbers[PHI] / phi
     for a in range(q):
-        for c in range(own.shape[1]):
-            own[a, c] *= g
-            guided[a, c] *= h
+        for c in range(guided.shape[1]):
+            guided[a, c] *= factor
 
 
-@entry((F1, I1, F1, F3, F2, I1, F2, F2, F1, F2, I1, F1, F1, F1, F1))
+@part
+def slab(numbers: Floats, tau: float, phi: float) -> float:
+    """Return the log prior density of the share's logit over the probability that features determine the rows."""
+    density: float = 2.0 * (numbers[OWN] * np.log(tau) + numbers[GUIDED] * np.log(phi)) - numbers[ODDS]
+    return density
+
+
+@entry((F1, I1, F1, F3, F2, I1, F2, F2, F1, F2, I1, INT, F1, F1, F1, F1))
 def move_rows(
     rows: Floats,
     place: Ints,
@@ -260,33 +327,31 @@ def move_rows(
     numbers: Floats,
     C: Floats,
     axes: Ints,
+    scales: int,
     noise: Floats,
     tries: Floats,
     prior_rows: Floats,
     prior_precision: Floats,
 ) -> None:
-    """Redraw tau, phi, and coefficients along some ``axes`` together with the rows of rewarded ``levels``.
+    """Redraw ``scales``, and coefficients along some ``axes`` together with the rows of rewarded ``levels``.
 
     ``A`` (p, q, q) and ``b`` (p, q) are the normal equations of rows in units of their ``sizes``. What is each level's
-    own keeps its ratios as tau moves, and stays as coefficients move. ``noise`` has 3 numbers for the scales, then q
-    for each axis, ``tries`` (3,) standard exponential ones. Then it is set what all rows are about.
+    own is averaged out as tau moves, and stays as coefficients move. ``noise`` has 3 numbers for the scales, q for each
+    level, then q for each axis, ``tries`` (5,) standard exponential ones. Then it is set what all rows are about.
     """
     q = len(C)
     width, first = place[WIDTH], place[START] + place[FIXED]
     last = C.shape[1] - 1
     M, base = means(T, C, 1), C[:, last]
     own = np.zeros(M.shape)
-    for i in levels:
-        for a in range(q):
-            own[a, i] = rows[first + i * width + a] / sizes[a] - M[a, i] - base[a]
     phi = numbers[PHI]
-    stretch(numbers, own, M, base, A, b, levels, noise, tries)
+    weigh(numbers, own, M, base, A, b, levels, scales > 0 and numbers[LEARNED] > 0.0, noise, tries)
     factor = numbers[PHI] / phi
     for a in range(q):
         for c in range(last):
             C[a, c] *= factor
     M = means(T, C, 0)
-    shift(own, M, A, b, levels, G, numbers[COUNT] / numbers[PHI] ** 2.0, C, axes, noise)
+    shift(own, M, A, b, levels, G, numbers[COUNT] / numbers[PHI] ** 2.0, C, axes, noise[3 + M.size :])
     M = means(T, C, 0)
     for i in levels:
         for a in range(q):
@@ -329,7 +394,7 @@ def shift(
                         E[c * q + a, f * q + e] += y * A[i, a, e]
     for c in range(size):
         E[c, c] += loose if axes[c // q] < len(G[0]) - 1 else 1.0
-    draw(E, h, noise[3:], np.empty((size + 4, size)))
+    draw(E, h, noise, np.empty((size + 4, size)))
     for c in range(count):
         for a in range(q):
             C[a, axes[c]] = h[c * q + a]

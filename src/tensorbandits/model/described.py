@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, betaln
 
 from tensorbandits.tensor.tucker import Floats, Ints
 
-SHAPE = 0.125  # of the prior of the share that features explain, beta with both shapes: much of it is near 0 and near 1
-LEAST = 0.01  # tau and phi: less says as much
+SHAPE = 0.125  # of the prior of the share that features explain, a beta law: much of it is near 0, and near 1 ...
+OWN_SHAPE = 2.0  # ... little of it, as there are features that determine rows
+SURE = 0.25  # how likely that is
+NONE = 0.001  # tau, where they do
+LEAST = 0.01  # tau and phi that are learned else: less says as much
 _NOTHING = 1e-10  # of the largest square: an axis along which rewarded levels have no features
 
 
@@ -56,12 +60,19 @@ class ModeFeatures:
         self._along = np.ascontiguousarray(features @ self.first)
         self._last: tuple[bytes, Axes] | None = None  # one assignment: threads that draw at once may share this
 
-    def scales(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Return tau and phi, drawn from their prior: their squares add up to 1."""
+    def scales(self, rng: np.random.Generator, *, whole: bool = False) -> tuple[float, float]:
+        """Return tau and phi, drawn from their prior: their squares add up to 1.
+
+        Features may determine rows, but not those that are all drawn together, of the ``whole`` mode.
+        """
+        if self.explained:
+            return math.sqrt(1.0 - self.explained), math.sqrt(self.explained)
+        if not whole and rng.random() < SURE:
+            return NONE, math.sqrt(1.0 - NONE**2)
         while True:
-            share = self.explained or float(rng.beta(SHAPE, SHAPE))
+            share = float(rng.beta(SHAPE, SHAPE if whole else OWN_SHAPE))
             tau, phi = math.sqrt(1.0 - share), math.sqrt(share)
-            if self.explained or min(tau, phi) >= LEAST:
+            if min(tau, phi) >= LEAST:
                 return tau, phi
 
     @property
@@ -98,6 +109,14 @@ class ModeFeatures:
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # nothing of it changes but what is worked out again when it is missing
+
+
+@cache
+def sure_odds() -> float:
+    """Return the log of how likely it is that features determine rows, over the constant of the density else."""
+    below, upto = betainc(SHAPE, OWN_SHAPE, (LEAST**2, 1.0 - LEAST**2))
+    within = float(upto - below)
+    return math.log(SURE / (1.0 - SURE) * within) + float(betaln(SHAPE, OWN_SHAPE))
 
 
 DescribedModes = Mapping[int, ModeFeatures]  # by position of the mode

@@ -5,14 +5,16 @@ With ``F`` (p, m) the features of the levels of a mode, standardised, and ``U`` 
     U  =  1 b' + F B + tau E,    E ~ N(0, 1),    b ~ N(0, 1),    B = phi Z / sqrt(m),    Z ~ N(0, 1)
 
 where ``phi^2 = 1 - tau^2`` is the share of the rows that features explain: the core has a scale of its own, so that
-rows need none. Its prior is a beta law with both shapes 1/8, as features may well say nothing, or everything. Without
-the average row ``b``, features that are about 0 could not say anything of rows that are not; and where structures have
-main effects, rows can be moved by the same with no value changed.
+rows need none. With probability 1/4 features determine rows (``tau`` is next to nothing), else the prior of the share
+is a beta law with shapes 1/8 and 2, much of it near 0: features may well say everything, or nothing. Numbers that are
+all drawn together have one with both shapes 1/8. Without the average row ``b``, features that are about 0 could not say
+anything of rows that are not; and where structures have main effects, rows can be moved by the same with no value
+changed.
 
 Every step draws from the exact conditional law, or is a Metropolis step that leaves it alone. Those given the rows
 (*centred*) move when levels have much of their own; those that move the rows too, given the rewards (*non-centred*),
-move when they have little. The rows of levels without rewards are averaged out, and redrawn next: else the scales could
-not leave them behind.
+move when they have little: the scales then with these rows averaged out. Those of levels without rewards always are,
+and are redrawn next: else the scales could not leave them behind.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from tensorbandits.base.checks import Cell, check_array, check_level, check_positive
-from tensorbandits.model.described import LEAST, SHAPE, ModeFeatures
+from tensorbandits.model.described import LEAST, NONE, OWN_SHAPE, SHAPE, ModeFeatures, sure_odds
 from tensorbandits.tensor.tucker import Floats, Ints
 
+Scales = Mapping[int, tuple[float, float]]  # tau and phi of the modes with features, by position
 Features = Mapping[int, Floats]  # those of the levels, standardised, (p_j, m_j), by position of the mode
 NO_FEATURES: Features = {}
 MOVING = 0.15  # how often a sweep or two move rows together with what features say of them; of many, each time
@@ -56,7 +59,8 @@ class FeaturePrior:
 
     def __init__(self, described: ModeFeatures, B: Floats, base: Floats, tau: float, phi: float) -> None:
         self.described = described
-        self._numbers = np.array([tau, phi, described.count, LEAST, SHAPE, float(not described.explained)])
+        prior = LEAST, SHAPE, OWN_SHAPE, NONE, sure_odds()
+        self._numbers = np.array([tau, phi, described.count, *prior, float(not described.explained)])
         self._axes = described.axes(np.zeros(len(described.features), dtype=bool))
         self._C = np.column_stack([B.T @ self._axes.Q, base])  # (q, k + 1): along the axes, and the average row
 
@@ -80,8 +84,8 @@ class FeaturePrior:
 
     @property
     def determined(self) -> bool:
-        """Whether the prior leaves next to nothing that is a level's own, so that rows do not move by themselves."""
-        return self.described.explained > _DETERMINED
+        """Whether next to nothing is left that is a level's own, so that rows do not move by themselves."""
+        return self.phi**2 > _DETERMINED
 
     @property
     def B(self) -> Floats:
@@ -107,6 +111,12 @@ class FeaturePrior:
         """Return rows drawn from the prior, given standard normal noise of the last levels, (n, q)."""
         mean = self.mean
         return np.asarray(mean[len(mean) - len(noise) :] + self.tau * noise)
+
+    def hold(self, scales: tuple[float, float] | None) -> None:
+        """Keep tau and phi as given from now on, without redrawing them; ``None`` has them learned again."""
+        self._numbers[-1] = float(scales is None and not self.described.explained)
+        if scales is not None:
+            self._numbers[:2] = scales
 
     def redraw(
         self,
@@ -146,8 +156,10 @@ class FeaturePrior:
         means: Floats,
         precision: Floats,
         rng: np.random.Generator,
+        *,
+        scales: bool = True,
     ) -> None:
-        """Redraw scales and some coefficients together with the rows of rewarded levels; the others must be next.
+        """Redraw ``scales`` and some coefficients together with the rows of rewarded levels; the others must be next.
 
         ``A`` (p, q, q) and ``b`` (p, q) are the normal equations of the rows in units of their columns' sizes: what the
         rewards say of them.
@@ -160,8 +172,9 @@ class FeaturePrior:
             some = (some + rng.integers(axes.told)) % axes.told
         some[-1] = k - 1  # and the average row
         move_rows(
-            *(rows, *place, A, b, axes.levels, axes.G, axes.T, self._numbers, self._C, some),
-            *(rng.standard_normal(_STEPS + q * len(some)), rng.standard_exponential(_STEPS), means, precision),
+            *(rows, *place, A, b, axes.levels, axes.G, axes.T, self._numbers, self._C, some, int(scales)),
+            *(rng.standard_normal(_STEPS + q * (len(axes.G) + len(some))), rng.standard_exponential(_STEPS + 2)),
+            *(means, precision),
         )
 
     def fill(self, rows: Floats, rng: np.random.Generator) -> None:
@@ -235,12 +248,13 @@ class FeatureCovariance:
 
     def __init__(self, described: ModeFeatures, tau: float, phi: float) -> None:
         self.described, self.tau, self.phi = described, tau, phi
+        self._learned = not described.explained
         self._values, self._Q = described.spectrum
 
     @classmethod
     def drawn(cls, described: ModeFeatures, rng: np.random.Generator) -> Self:
         """Draw the scales from their prior."""
-        return cls(described, *described.scales(rng))
+        return cls(described, *described.scales(rng, whole=True))
 
     @property
     def precision(self) -> float:
@@ -263,9 +277,15 @@ class FeatureCovariance:
         """Return numbers (p, n) as the noise that they were made of."""
         return np.asarray((self._Q.T @ numbers) / np.sqrt(self._variances)[:, None])
 
+    def hold(self, scales: tuple[float, float] | None) -> None:
+        """Keep tau and phi as given from now on, without redrawing them; ``None`` has them learned again."""
+        self._learned = scales is None and not self.described.explained
+        if scales is not None:
+            self.tau, self.phi = scales
+
     def redraw(self, noise: Floats, rng: np.random.Generator) -> None:
         """Redraw both scales by Metropolis steps, given numbers (p, n) as :meth:`whitened` returned them."""
-        if self.described.explained:
+        if not self._learned:
             return
         squares, n = (noise**2).sum(axis=1) * self._variances, noise.shape[1]
         length = 2.0 / math.sqrt(len(squares) * n + 1.0)

@@ -260,10 +260,11 @@ class Chain:
                 rewarded = rewarded_levels(seen.cells, k, model.shape[k])
                 self._rewarded[k] = len(seen.cells), rewarded
             self.features[k].redraw(rewarded, self._places[k], model.rows, prior.rows, prior.precision, rng)
-        if often or self.features[mode].determined or rng.random() < MOVING:
+        scales, one = often or rng.random() < MOVING, self.features[mode]
+        if scales or one.determined:  # whether scales are redrawn must not depend on these
             place = self._places[mode]
             equations = self._equations(mode, place, seen)
-            self.features[mode].move(place, model.rows, *equations, prior.rows, prior.precision, rng)
+            one.move(place, model.rows, *equations, prior.rows, prior.precision, rng, scales=scales)
 
     def _equations(self, mode: int, place: RowPlace, seen: Observations) -> tuple[Floats, Floats]:
         """Return the normal equations of the free rows of a mode: what observations say of them, given all else."""

@@ -7,16 +7,15 @@ The rows of a draw, centred, are ``X = F B + tau E`` with ``B = phi Z / sqrt(m)`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tensorbandits.base.pieces import gently
 from tensorbandits.model.anova import Tensor, part, profiles
+from tensorbandits.model.features import Scales
 from tensorbandits.tensor.tucker import Floats
-
-Scales = Mapping[int, tuple[float, float]]  # tau and phi of the modes with features, by position
 
 
 class Guided(NamedTuple):

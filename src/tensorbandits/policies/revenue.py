@@ -10,8 +10,7 @@ import numpy as np
 from tensorbandits.amounts import RevenueLedger
 from tensorbandits.base.checks import Cell
 from tensorbandits.ledger import Ledger
-from tensorbandits.model.features import NO_FEATURES, Features
-from tensorbandits.model.guided import Scales
+from tensorbandits.model.features import NO_FEATURES, Features, Scales
 from tensorbandits.model.revenue import Revenue
 from tensorbandits.model.revenue_draw import RevenueDraw
 from tensorbandits.policies.structures import Candidate, Sampler

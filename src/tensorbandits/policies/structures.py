@@ -20,6 +20,7 @@ from tensorbandits.base.checks import Cell, Rank, check_array, resolve_rank
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.chains import AnyChain, chain_from_prior, chain_from_state, columns_of, draws_together
 from tensorbandits.model.described import NOT_DESCRIBED, DescribedModes
+from tensorbandits.model.features import Scales
 from tensorbandits.model.gibbs import Structure
 from tensorbandits.model.likelihood import Likelihood, Units
 from tensorbandits.model.pairs import layout_of
@@ -224,6 +225,7 @@ class Sampler:
     ) -> None:
         self.shape, self.candidate, self._likelihood, self.tuning = shape, candidate, likelihood, tuning
         self.features = features
+        self._scales: Scales = {}  # tau and phi of modes whose levels have features, where these are not learned
         self.chain: AnyChain | None = None
         self.numbers = candidate.numbers(shape)
         self.ladder = Ladder(self.start, self.numbers)
@@ -243,7 +245,7 @@ class Sampler:
             residual=self.deviates,  # as neighbours on the ladder exchange their states
             features=self.features,
         )
-        return chain.calm(units) if self._likelihood.augmented and sweeps else chain
+        return self._held(chain.calm(units) if self._likelihood.augmented and sweeps else chain)
 
     def begin(self, units: Units, rng: np.random.Generator, *, sweeps: bool = True) -> None:
         """Start from the prior."""
@@ -276,11 +278,28 @@ class Sampler:
             self.chain = self.start(units, rng).calm(units)
         self.recent.keep(self.chain.model.line())
 
+    def hold(self, scales: Scales) -> None:
+        """Have the shares that features explain be those of the posterior itself; without any, they are learned.
+
+        Colder chains would take noise for what levels have of their own: as rewards count more often than they came.
+        """
+        if scales != self._scales and self.chain is not None:
+            self._scales = scales
+            self._held(self.chain)
+
+    def _held(self, chain: AnyChain) -> AnyChain:
+        """Return a chain that keeps to what holds for all of them."""
+        for mode, one in chain.features.items():
+            one.hold(self._scales.get(mode))
+        return chain
+
     def climb(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
         """Step on the ladder if that is due; after a batch several times, so that what a hot rung finds comes down."""
         received = ledger.received
         assert self.chain is not None
         if received >= self.ladder_due and not self.chain.joint:  # one that cannot be stuck needs no help
+            for chain in self.ladder.chains:  # of the same law but for their temperature
+                self._held(chain)
             for _ in range(min(sweeps, 4 * RUNGS)):
                 some = math.ceil(sweeps / (4 * RUNGS))
                 self.chain = self.ladder.step(self.chain, ledger, units, rng, sweeps=some, weight=weight)
@@ -342,7 +361,7 @@ class Sampler:
         self.shape, self.candidate, self.numbers = shape, candidate, candidate.numbers(shape)
         self.features = features
         self.ladder.grow(shape, candidate.rank, self.numbers, rng, features)
-        self.recent = Recent()
+        self.recent, self._scales = Recent(), {}
 
     def describe(self, features: DescribedModes) -> None:
         """Go on with other features of the levels; where they are of other columns, all starts from the prior."""
@@ -351,7 +370,7 @@ class Sampler:
         for chain in (self.chain, *self.ladder.chains):
             if chain is not None:
                 chain.describe(features)
-        self.features = features
+        self.features, self._scales = features, {}
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays and numbers."""
@@ -373,7 +392,7 @@ class Sampler:
         once = _as_once(self.candidate, self.shape, state["chain"], self.features)
         if once is not self.candidate:
             self.grow(self.shape, once, np.random.default_rng(0), self.features)
-        self.chain = self._chain_of(state["chain"]) if state["chain"] else None
+        self.chain, self._scales = self._chain_of(state["chain"]) if state["chain"] else None, {}
         self.ladder.restore(state["ladder"], self._chain_of)
         state = {"looked": 0.0, **state}  # states did not always have it
         self.ladder_due, self.score, self.credit, self.looked = (

@@ -24,7 +24,7 @@ from tensorbandits.base.checks import (
 )
 from tensorbandits.ledger import Ledger
 from tensorbandits.model.described import ModeFeatures, described
-from tensorbandits.model.features import NO_FEATURES, Features, check_features
+from tensorbandits.model.features import NO_FEATURES, Features, Scales, check_features
 from tensorbandits.model.gibbs import Structure, Units
 from tensorbandits.model.likelihood import Likelihood
 from tensorbandits.model.residual import Trying, misfit
@@ -41,7 +41,7 @@ from tensorbandits.tensor.packed import Packed
 from tensorbandits.tensor.tucker import Floats, Ints
 
 if TYPE_CHECKING:
-    from tensorbandits.model.guided import Guided, Scales
+    from tensorbandits.model.guided import Guided
     from tensorbandits.policies.revenue import RevenueOracle
 
 _ONE_SWEEP = 500  # with more entries in all factors, one sweep per reward
@@ -52,6 +52,7 @@ _SURE: Floats = np.ones(1)
 _APART = 2**12  # cells at most, where a draw of each alone is made: it lists them all, in files and snapshots too
 _SMALLEST_DECAY = 1e-3
 _BETWEEN = 4  # sweeps from one draw to the next that is looked at
+_SETTLING = 4  # times as many sweeps before the posterior's chain is asked what features explain
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
 
 
@@ -395,10 +396,8 @@ class GibbsOracle:
             return
         sweeps, warm.credit = divmod(warm.credit, 1.0)
         if warm.chain is None:
-            warm.begin(units, rng)
+            self._begin_watching(sampler, units, rng)
             sweeps = self.max_sweeps
-            if self.residual or sampler.deviates:
-                warm.allow_residual(units)
         some = int(min(sweeps, self.max_sweeps))
         warm.sweep(ledger, units, rng, some, 1.0)
         warm.climb(ledger, units, rng, some, 1.0)
@@ -448,10 +447,31 @@ class GibbsOracle:
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""
         at_once = max(1, _AT_ONCE // sampler.numbers)
+        self._hold(sampler, ledger, units, rng)
         while sweeps:
             some = min(sweeps, at_once)
             sampler.sweep(ledger, units, rng, some, self._weight(sampler, ledger))
             sweeps -= some
+
+    def _hold(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator) -> None:
+        """Have colder chains believe of features what the posterior itself does, however often rewards count."""
+        if not self.features:
+            return
+        if self._weight(sampler, ledger) <= 1.0:
+            sampler.hold({})
+            return
+        warm = self.guardian
+        if warm.chain is None:
+            self._begin_watching(sampler, units, rng)
+            warm.sweep(ledger, units, rng, _SETTLING * self.max_sweeps, 1.0)
+        assert warm.chain is not None
+        sampler.hold({mode: (one.tau, one.phi) for mode, one in warm.chain.features.items()})
+
+    def _begin_watching(self, sampler: Sampler, units: Units, rng: np.random.Generator) -> None:
+        """Start the chain of the posterior itself, beside that of a structure."""
+        self.guardian.begin(units, rng)
+        if self.residual or sampler.deviates:
+            self.guardian.allow_residual(units)
 
     def more(self, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield ``count`` further draws given the same ledger, as calling that often would, sharing work."""
@@ -467,6 +487,7 @@ class GibbsOracle:
     def _more(self, sampler: Sampler, ledger: Ledger, rng: np.random.Generator, count: int) -> Iterator[Packed]:
         """Yield further draws of a chain that play as cold as ever."""
         units = self.likelihood.units(ledger)
+        self._hold(sampler, ledger, units, rng)
         per_draw = min(self._per_reward(sampler), self.max_sweeps)
         at_once = max(1, _AT_ONCE // sampler.numbers)
         while count:
