@@ -428,3 +428,22 @@ def test_a_state_of_pairs_that_had_fewer_complete_modes_goes_on_as_it_was(monkey
     assert again.state_dict()["state"]["oracle"]["samplers"]["0"]["chain"].keys()
     third = tb.Policy.from_state_dict(again.state_dict())
     assert third.ask() == again.ask()
+
+
+@pytest.mark.parametrize("exploration", [0.5, 1.0])
+def test_chains_find_what_a_log_says_and_stay_at_no_lesser_mode(exploration):
+    """One cell is above all others: after so many rewards no chain would leave another mode of the posterior."""
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        policy = tb.TensorThompsonSampling(
+            (2, 3, 2), 1, context=(0,), residual=False, exploration=exploration, seed=seed
+        )
+        log = tb.Ledger(policy.shape)
+        cells = rng.integers(policy.shape, size=(400_000, 3))
+        log.add(cells, (cells == 0).all(axis=1) + rng.standard_normal(len(cells)))
+        policy.tell_ledger(log)
+        for _ in range(20):
+            policy.ask((0,))
+        found += [draw.at(np.zeros((1, 3), dtype=np.int64)).item() for draw in policy.fresh_draws(8)]
+    np.testing.assert_allclose(found, 1.0, atol=0.1)

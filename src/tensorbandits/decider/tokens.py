@@ -165,7 +165,7 @@ class Token(NamedTuple):
         >>> text = token_head(keys, "00" * 8, 7, drawn).token(1_700_000_000.5)
         >>> Token.read(text, keys, "00" * 8)[:7]
         ('0000000000000000', 1700000000.5, 7, 3, 'policy', (1, 200), 0.25)
-        >>> Token.read(text[:-1] + ("A" if text[-1] != "A" else "B"), keys)
+        >>> Token.read(text[:40] + ("A" if text[40] != "A" else "B") + text[41:], keys)
         Traceback (most recent call last):
         tensorbandits.decider.tokens.TokenRefusedError: the token ... was not signed by ...
         """

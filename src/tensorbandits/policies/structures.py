@@ -36,6 +36,7 @@ from tensorbandits.tensor.tucker import Floats, Ints
 
 _AUTO = (2, 3)  # ranks that are tried side by side
 _AUTO_LARGE = (1,)  # where both make too large a core
+_RISES = 16  # steps in which rewards come to count in full, after a log
 _AUTO_CORE = 100  # entries; of more, a decision takes long
 _FEW_MODES = 4  # of more the structure is pairs: main effects or a Tucker tensor beside them locked
 
@@ -143,7 +144,7 @@ def guardian(candidates: Sequence[Candidate], shape: Cell, decay: float | None =
 def pairs_columns(rank: Rank, shape: Cell) -> Cell:
     """Return the columns of each mode in a tensor of pairs: ``"auto"`` has complete modes as far as that stays quick.
 
-    >>> pairs_columns("auto", (4, 3, 60)), pairs_columns(1, (4, 3))
+    >>> pairs_columns("auto", (4, 3, 600)), pairs_columns(1, (4, 3))
     ((3, 2, 2), (1, 1))
     """
     if sum(p * q for p, q in combinations(shape, 2)) > MOST_ENTRIES:
@@ -277,6 +278,16 @@ class Sampler:
         if not self.chain.finite:  # rewards far beyond all before: what was drawn for those is of no use
             self.chain = self.start(units, rng).calm(units)
         self.recent.keep(self.chain.model.line())
+
+    def find(self, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, weight: float) -> None:
+        """Sweep while rewards count more and more, up to ``weight``, so that the chain finds what many at once say.
+
+        It would stay at the first mode of the posterior that it comes to: the more rewards, the deeper they are.
+        """
+        assert self.chain is not None
+        least = weight * min(1.0, self.numbers / max(ledger.rounds, 1.0))
+        for part in np.geomspace(least, weight, _RISES):
+            self.chain.sweep(ledger, units, rng, sweeps=math.ceil(sweeps / _RISES), weight=float(part))
 
     def hold(self, scales: Scales) -> None:
         """Have the shares that features explain be those of the posterior itself; without any, they are learned.

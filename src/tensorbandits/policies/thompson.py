@@ -53,6 +53,7 @@ _APART = 2**12  # cells at most, where a draw of each alone is made: it lists th
 _SMALLEST_DECAY = 1e-3
 _BETWEEN = 4  # sweeps from one draw to the next that is looked at
 _SETTLING = 4  # times as many sweeps before the posterior's chain is asked what features explain
+_LOG = 2.0  # times as many rewards as before, from which on what comes at once decides where chains are
 _LOOK = 1.05  # times as many rewards, after which that is looked at again
 
 
@@ -243,7 +244,7 @@ class GibbsOracle:
                 sampler.credit += wanted * min(1.0, max(self.tuning.least_sweeps, 2.0 * chance))
                 wanted = math.floor(sampler.credit)
                 sampler.credit -= wanted
-            self._sweep(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)))
+            self._catch_up(sampler, ledger, units, rng, int(min(wanted, self.max_sweeps)), due)
         self._let_deviate(playing, ledger, units, rng)
         self._climb(playing, ledger, units, rng, due)
         self._watch(playing, ledger, units, rng, due)
@@ -297,7 +298,8 @@ class GibbsOracle:
             else:
                 one = copy.deepcopy(sampler)
                 self._prepare(one, ledger, units, rng)
-                self._sweep(one, ledger, units, rng, min(self._per_reward(one) * due.steps, self.max_sweeps))
+                wanted = min(self._per_reward(one) * due.steps, self.max_sweeps)
+                self._catch_up(one, ledger, units, rng, wanted, due)
                 self._let_deviate(one, ledger, units, rng)
                 self._climb(one, ledger, units, rng, due)
             yield one.model(ledger).copy()
@@ -350,13 +352,21 @@ class GibbsOracle:
         due = self.residual is None and not sampler.deviates and ledger.received > _LOOK * sampler.looked
         if not due or sampler.score < best:
             return
-        assert sampler.chain is not None
         sampler.looked = ledger.received
-        if misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units) > self.tuning.deviating:
-            sampler.allow_residual(units)
-            self.guardian.allow_residual(units)
-            sampler.forget()
+        if self._misfits(sampler, ledger, units):  # as a chain does that has not found the tensor yet, after a log
+            sampler.climb(ledger, units, rng, self.max_sweeps, self._weight(sampler, ledger))
             self._sweep(sampler, ledger, units, rng, self.max_sweeps)
+            if self._misfits(sampler, ledger, units):
+                sampler.allow_residual(units)
+                self.guardian.allow_residual(units)
+                sampler.forget()
+                self._sweep(sampler, ledger, units, rng, self.max_sweeps)
+
+    def _misfits(self, sampler: Sampler, ledger: Ledger, units: Units) -> bool:
+        """Say whether cells surely deviate from the last draw of a structure."""
+        assert sampler.chain is not None
+        found = misfit(ledger, sampler.chain.values(ledger), sampler.chain.likelihood, units)
+        return found > self.tuning.deviating
 
     def _climb(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, due: Due) -> None:
         """Have the hotter chains of a structure help it, if there are new rewards."""
@@ -397,6 +407,7 @@ class GibbsOracle:
         sweeps, warm.credit = divmod(warm.credit, 1.0)
         if warm.chain is None:
             self._begin_watching(sampler, units, rng)
+            warm.find(ledger, units, rng, self.max_sweeps, 1.0)
             sweeps = self.max_sweeps
         some = int(min(sweeps, self.max_sweeps))
         warm.sweep(ledger, units, rng, some, 1.0)
@@ -443,6 +454,14 @@ class GibbsOracle:
         """Return how often a chain sweeps for a new reward."""
         assert sampler.chain is not None
         return self._sweeps or (1 if sampler.chain.joint or sampler.chain.entries > _ONE_SWEEP else 2)
+
+    def _catch_up(
+        self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int, due: Due
+    ) -> None:
+        """Sweep for new rewards; where these are more than all before, as after a log, look for what they say first."""
+        if due.anew and sweeps and ledger.received > _LOG * self.seen:
+            sampler.find(ledger, units, rng, self.max_sweeps, self._weight(sampler, ledger))
+        self._sweep(sampler, ledger, units, rng, sweeps)
 
     def _sweep(self, sampler: Sampler, ledger: Ledger, units: Units, rng: np.random.Generator, sweeps: int) -> None:
         """Sweep in parts, as all random numbers of one are drawn at once."""

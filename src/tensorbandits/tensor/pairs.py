@@ -51,7 +51,7 @@ class Found(NamedTuple):
 def usual_columns(shape: Cell, together: int = _TOGETHER) -> Cell:
     """Return the columns of each mode where none are told: complete as far as few numbers are drawn ``together``.
 
-    >>> usual_columns((4, 3, 60)), usual_columns((6,) * 12)
+    >>> usual_columns((4, 3, 600)), usual_columns((6,) * 12)
     ((3, 2, 2), (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2))
     """
     ranks = tuple(min(p - 1, 1) for p in shape)
