@@ -302,3 +302,12 @@ def test_counts_far_above_their_dispersion_are_learned_from_as_soon_as_small_one
         )
     assert np.mean(covered) > 0.7
     assert np.mean(errors) < 0.8  # of the errors of raw means
+
+
+@pytest.mark.parametrize("beyond", [1e-15, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, -1e-12, -1e-6])
+def test_variates_of_shapes_next_to_whole_numbers_are_drawn(beyond):
+    """As sums of rewards that count a part have them: with these, one method of the package never ends."""
+    shapes, tilts = np.arange(1.0, 20.0) + beyond, np.linspace(0.0, 15.0, 19)
+    drawn = np.array([draw_weights(shapes, np.roll(tilts, k), np.random.default_rng(k)) for k in range(19)])
+    means = np.array([mean_weights(shapes, np.roll(tilts, k)) for k in range(19)])
+    np.testing.assert_allclose(drawn.sum(), means.sum(), rtol=0.1)

@@ -20,6 +20,7 @@ _FAR = 12.0  # a tilt beyond which the law is the inverse Gaussian one but for e
 _SHARES = 8  # of all cells, of which the variates of one are redrawn
 _MIDDLE = 4.0, 16.0  # shapes for which the method that the package takes is slower than another of its own ..
 _STEEP = 2.0  # .. which is as exact from this tilt on
+_NEAR = 1e-4  # of a whole number, to which a shape is then rounded: for 12.000000000000005 that method would never end
 _SLIGHT = 0.01  # a shape below which the package draws nothing; the mean stands for what counts so little
 
 
@@ -88,9 +89,9 @@ def draw_weights(h: Floats, tilt: Floats, rng: np.random.Generator) -> Floats:
     middle &= usual
     some = usual & ~middle
     omega[some] = random_polyagamma(h[some], tilt[some], random_state=rng, disable_checks=True)
-    omega[middle] = random_polyagamma(
-        h[middle], tilt[middle], method="alternate", random_state=rng, disable_checks=True
-    )
+    near = np.rint(h[middle])
+    shapes = np.where(np.abs(h[middle] - near) < _NEAR, near, h[middle])
+    omega[middle] = random_polyagamma(shapes, tilt[middle], method="alternate", random_state=rng, disable_checks=True)
     far = ~usual & (h >= _SLIGHT)
     omega[far] = rng.wald(h[far] / (2.0 * tilt[far]), h[far] ** 2 / 4.0)
     return omega
