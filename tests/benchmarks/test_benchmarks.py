@@ -273,7 +273,7 @@ def test_intervals_are_judged_by_the_mean_over_worlds(shares, verdict):
     assert (row[2], row[-1], row[6]) == ("2", verdict, "–")
 
 
-@pytest.mark.parametrize(("seed", "right"), [(41, False), (4, True)])  # whether the cell played most is the best one
+@pytest.mark.parametrize(("seed", "right"), [(10, False), (4, True)])  # whether the cell played most is the best one
 def test_a_look_at_the_posterior_of_a_run_starts_from_its_own_draw_and_from_the_truth(seed, right):
     settings = stuck.plan(Options(quick=True))[0] | {
         "p": 5,
