@@ -54,20 +54,23 @@ def test_intervals_hold_what_they_say_over_many_worlds():
 
 
 def test_it_finds_what_pays_most_and_not_what_sells_most():
-    """The cell that sells most pays least; one that is told clicks alone would play it."""
+    """The cell that sells most pays least; told clicks alone one would play it. Four of five runs find what pays."""
     rates = np.array([[0.30, 0.10, 0.15], [0.30, 0.10, 0.15]])
     sizes = np.log([[2.0, 40.0, 8.0], [2.0, 8.0, 40.0]])
-    rng = np.random.default_rng(0)
-    policy = tb.TensorThompsonSampling((2, 3), context=(0,), reward="revenue", exploration=1.0, seed=0)
-    late = 0
-    for t in range(2500):
-        cell = policy.ask((t % 2,))
-        policy.tell(cell, float((rng.random() < rates[cell]) * np.exp(sizes[cell] + 0.8 * rng.standard_normal())))
-        late += t >= 2000 and cell in ((0, 1), (1, 2))
-    assert (policy.best((0,)), policy.best((1,))) == ((0, 1), (1, 2))
-    assert late > 350
     means = rates * np.exp(sizes + 0.32)
-    assert policy.estimate([(0, 1), (1, 2)]) == pytest.approx(means[[0, 1], [1, 2]], rel=0.3)
+    found = []
+    for seed in range(1, 6):
+        rng = np.random.default_rng(seed)
+        policy = tb.TensorThompsonSampling((2, 3), context=(0,), reward="revenue", exploration=1.0, seed=seed)
+        late = 0
+        for t in range(2500):
+            cell = policy.ask((t % 2,))
+            policy.tell(cell, float((rng.random() < rates[cell]) * np.exp(sizes[cell] + 0.8 * rng.standard_normal())))
+            late += t >= 2000 and cell in ((0, 1), (1, 2))
+        right = (policy.best((0,)), policy.best((1,))) == ((0, 1), (1, 2))
+        close = policy.estimate([(0, 1), (1, 2)]) == pytest.approx(means[[0, 1], [1, 2]], rel=0.3)
+        found.append(right and late > 350 and close)
+    assert sum(found) >= 4
 
 
 @pytest.mark.parametrize("unit", [0.01, 1000.0])
